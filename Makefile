@@ -1,0 +1,42 @@
+# make demo and make test need nothing but Python 3.10 or newer, make and the package registry.
+PYTHON ?= python3
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint format setup requirements clean
+
+demo: $(READY)
+	$(BIN)/prunus demo
+
+test: lint
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+setup: $(READY)
+
+$(READY): requirements.txt pyproject.toml | $(UV)
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
+	$(UV) pip install --quiet --python $(BIN)/python -r requirements.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	touch $@
+
+# uv keeps torch and torchvision builds that match; where it is missing, a private copy is fetched
+.uv/bin/uv:
+	$(PYTHON) -m venv .uv
+	.uv/bin/pip install --quiet uv
+
+requirements: | $(UV)
+	$(UV) pip compile --quiet --universal --python-version 3.10 --no-emit-index-url --no-header \
+	  --extra train --extra dev --upgrade pyproject.toml --output-file requirements.txt
+
+clean:
+	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis

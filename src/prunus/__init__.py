@@ -1,0 +1,59 @@
+"""One small model for many image domains, pruned to a budget.
+
+The flow, which is also the order of the folders:
+
+    recipe = prunus.load_recipe("recipe.toml")        # backbone, domains, budget, sharing, training
+    prunus.train(recipe, "runs/a")                    # switches, norms and heads of all domains, together
+    prunus.evaluate("runs/a")                         # accuracy, usage, MACs, parameters, scores
+    prunus.prune("runs/a", "model.prunus")            # drop what no domain uses
+    prunus.Predictor("model.prunus").predict("rose.jpg", domain="flowers")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from prunus.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from prunus.config import Recipe as Recipe
+    from prunus.config import load_recipe as load_recipe
+    from prunus.config import parse_recipe as parse_recipe
+    from prunus.errors import PrunusError as PrunusError
+    from prunus.runtime.predictor import Prediction as Prediction
+    from prunus.runtime.predictor import Predictor as Predictor
+    from prunus.verbs.check import check as check
+    from prunus.verbs.demo import demo as demo
+    from prunus.verbs.evaluate import evaluate as evaluate
+    from prunus.verbs.prune import prune as prune
+    from prunus.verbs.train import resume as resume
+    from prunus.verbs.train import train as train
+    from prunus.verbs.zoo import zoo as zoo
+
+# looked up on first use: what runs a model must not import what trains one
+_HOMES = {
+    "Recipe": "prunus.config",
+    "load_recipe": "prunus.config",
+    "parse_recipe": "prunus.config",
+    "PrunusError": "prunus.errors",
+    "Prediction": "prunus.runtime.predictor",
+    "Predictor": "prunus.runtime.predictor",
+    "check": "prunus.verbs.check",
+    "demo": "prunus.verbs.demo",
+    "evaluate": "prunus.verbs.evaluate",
+    "prune": "prunus.verbs.prune",
+    "resume": "prunus.verbs.train",
+    "train": "prunus.verbs.train",
+    "zoo": "prunus.verbs.zoo",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'prunus' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, "__version__"])

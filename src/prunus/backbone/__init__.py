@@ -1,0 +1,1 @@
+"""Pretrained networks: images in, one feature vector per image out."""

@@ -1,0 +1,71 @@
+"""Any convolutional network of timm, by name; weights from the hub where it can be reached."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from prunus.errors import BackboneError, MissingExtraError, UnknownNameError
+
+TIMM_PREFIX = "timm/"
+
+
+def build_timm(name: str) -> nn.Module:
+    """Build a timm network without its classifier."""
+    timm = _import_timm()
+    model_name = name.removeprefix(TIMM_PREFIX)
+    if not timm.is_model(model_name):
+        raise UnknownNameError("timm network", name, timm_names(name) or [f"{TIMM_PREFIX}resnet50"])
+    network: nn.Module = timm.create_model(model_name, pretrained=False)
+    network.reset_classifier(0)  # type: ignore[operator]  # timm's own way to ask for features
+    return network
+
+
+def timm_names(name: str) -> list[str]:
+    """List the timm networks whose names are nearest."""
+    try:
+        timm = _import_timm()
+    except MissingExtraError:
+        return []
+    return [
+        TIMM_PREFIX + near
+        for near in difflib.get_close_matches(name.removeprefix(TIMM_PREFIX), timm.list_models(), n=5)
+    ]
+
+
+def timm_preprocess(name: str) -> tuple[int, tuple[float, float, float], tuple[float, float, float]]:
+    """Look up the input size, mean and standard deviation that a timm network expects."""
+    config = _config(name)
+    return max(config["input_size"][1:]), tuple(config["mean"]), tuple(config["std"])
+
+
+def fetch_timm_weights(name: str) -> Path:
+    """Download a network's safetensors file from the hub, or find it in the local cache."""
+    from huggingface_hub import hf_hub_download  # noqa: PLC0415  # optional package
+
+    hub_id = _config(name).get("hf_hub_id")
+    advice = 'name a safetensors file on disk as backbone.weights, or set it to "random"'
+    if not hub_id:
+        raise BackboneError(f"timm has no hub weights for {name}; {advice}")
+    try:
+        return Path(hf_hub_download(hub_id, "model.safetensors"))
+    except Exception as error:  # the hub client raises dozens of types for "no network"
+        reason = str(error).splitlines()[0]
+        raise BackboneError(f"the weights of {name} ({hub_id}) cannot be fetched: {reason}; {advice}") from None
+
+
+def _config(name: str) -> dict[str, Any]:
+    config = _import_timm().get_pretrained_cfg(name.removeprefix(TIMM_PREFIX))
+    values: dict[str, Any] = config.to_dict()
+    return values
+
+
+def _import_timm() -> Any:  # noqa: ANN401  # timm is untyped
+    try:
+        import timm  # noqa: PLC0415  # optional package
+    except ImportError:
+        raise MissingExtraError("timm", "train", "a timm network") from None
+    return timm

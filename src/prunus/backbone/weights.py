@@ -1,0 +1,50 @@
+"""Fill a network with tensors from a safetensors file, or say what does not fit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor, nn
+
+from prunus.errors import BackboneError
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file."""
+    try:
+        return load(path.read_bytes())
+    except OSError as error:
+        raise BackboneError(f"cannot read the weights {path}: {error.strerror}") from None
+    except SafetensorError as error:
+        raise BackboneError(
+            f"{path} is not a safetensors file: {error}; pickled weights (.pth, .bin) are never loaded"
+        ) from None
+
+
+def fill(network: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
+    """Copy weights into a network that has no head; what only the head needs is left over."""
+    wanted = network.state_dict()
+    missing = [key for key in wanted if key not in tensors and not key.endswith("num_batches_tracked")]
+    if missing:
+        raise BackboneError(
+            f"the weights lack {len(missing)} tensors that {name} needs, {missing[0]!r} the first; is this its file?"
+        )
+    for key, target in wanted.items():
+        if key in tensors:
+            if tensors[key].shape != target.shape:
+                ours, theirs = tuple(target.shape), tuple(tensors[key].shape)
+                raise BackboneError(f"{key!r} of {name} has the shape {ours}, the weights file has {theirs}")
+            target.copy_(tensors[key])
+
+
+def fingerprint(network: nn.Module) -> str:
+    """Hash all weights, so that a model can tell which network it came from."""
+    digest = hashlib.sha256()
+    for key, tensor in sorted(network.state_dict().items()):
+        digest.update(key.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

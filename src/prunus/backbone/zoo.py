@@ -1,0 +1,84 @@
+"""The table of pretrained networks; anything else comes from timm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from prunus.backbone.probe import Probe, probe_network
+from prunus.backbone.timm_networks import TIMM_PREFIX, build_timm, fetch_timm_weights, timm_names, timm_preprocess
+from prunus.backbone.weights import fill, read_weights
+from prunus.backbone.wrn import wrn14_2, wrn28_4
+from prunus.config import BackboneChoice
+from prunus.errors import UnknownNameError
+from prunus.images import Preprocess
+
+
+@dataclass(frozen=True)
+class ZooEntry:
+    """One bundled network: how to build it, where its weights lie and what it was trained on."""
+
+    build: Callable[[], nn.Module]
+    file: str
+    size: int
+    top1: float
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    trained_on: str
+
+
+_TINY_IMAGENET = ((0.480, 0.448, 0.398), (0.277, 0.269, 0.282), "Tiny-ImageNet-200")  # mean, std, name
+
+ZOO: dict[str, ZooEntry] = {
+    "wrn28_4": ZooEntry(wrn28_4, "wrn28_4.tiny_imagenet_64.safetensors", 64, 0.6341, *_TINY_IMAGENET),
+    "wrn14_2": ZooEntry(wrn14_2, "wrn14_2.tiny_imagenet_32.safetensors", 32, 0.4844, *_TINY_IMAGENET),
+}
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A pretrained network without its head, how images must be prepared for it, and what one image costs."""
+
+    name: str
+    network: nn.Module
+    preprocess: Preprocess
+    probe: Probe
+
+
+def load_backbone(choice: BackboneChoice) -> Backbone:
+    """Build a network and fill it with its pretrained, given or random weights."""
+    network = build_network(choice.name)
+    if choice.weights != "random":
+        tensors = _pretrained(choice.name) if choice.weights == "pretrained" else read_weights(Path(choice.weights))
+        fill(network, tensors, choice.name)
+    preprocess = _preprocess(choice)
+    return Backbone(choice.name, network, preprocess, probe_network(network, preprocess.size))
+
+
+def build_network(name: str) -> nn.Module:
+    """Build an architecture with untrained weights and no head."""
+    if name in ZOO:
+        return ZOO[name].build()
+    if name.startswith(TIMM_PREFIX):
+        return build_timm(name)
+    raise UnknownNameError("backbone", name, [*ZOO, f"{TIMM_PREFIX}<any timm network>", *timm_names(name)])
+
+
+def _pretrained(name: str) -> Mapping[str, Tensor]:
+    if name in ZOO:
+        return read_weights(Path(str(resources.files("prunus") / "bundled" / "backbones" / ZOO[name].file)))
+    return read_weights(fetch_timm_weights(name))
+
+
+def _preprocess(choice: BackboneChoice) -> Preprocess:
+    if choice.name in ZOO:
+        entry = ZOO[choice.name]
+        size, mean, std = entry.size, entry.mean, entry.std
+    else:
+        size, mean, std = timm_preprocess(choice.name)
+    size = choice.size or size
+    return Preprocess(size=size, resize=choice.resize or max(size, round(size * 9 / 8)), mean=mean, std=std)

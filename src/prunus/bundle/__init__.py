@@ -1,0 +1,1 @@
+"""The one file that is deployed, read and written without torch."""

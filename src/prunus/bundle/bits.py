@@ -1,0 +1,20 @@
+"""Masks as bits: eight switches in a byte, the first one in the lowest bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from prunus.images import Bytes
+
+Bools = npt.NDArray[np.bool_]
+
+
+def pack_bits(mask: Bools) -> Bytes:
+    """Pack a mask of any shape."""
+    return np.packbits(mask.reshape(-1), bitorder="little")
+
+
+def unpack_bits(packed: Bytes, count: int) -> Bools:
+    """Take the first `count` bits back."""
+    return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)

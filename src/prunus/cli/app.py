@@ -1,0 +1,65 @@
+"""The `prunus` command and how its errors look."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+from prunus.cli import check, demo, evaluate, predict, prune, train, zoo
+from prunus.errors import PrunusError, TrainingInterrupted
+from prunus.version import __version__
+
+app = typer.Typer(
+    name="prunus",
+    help="One small model for many image domains, pruned to a budget.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (demo, train, evaluate, prune, predict, check, zoo):
+    app.command(name=module.__name__.rpartition(".")[2])(module.command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"prunus {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; what the user can mend is one line and a non-zero exit."""
+    try:
+        app()
+    except TrainingInterrupted as stop:
+        _fail("stopped", str(stop), 130)
+    except PrunusError as error:
+        _fail("error", str(error), 1)
+    except KeyboardInterrupt:
+        _fail("stopped", "interrupted; what was saved before is intact", 130)
+    except BrokenPipeError:
+        # whoever read our output has gone: end quietly, as other tools do
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _fail("error", f"{error.filename or 'the system'}: {error.strerror or error}", 1)
+
+
+def _fail(kind: str, message: str, code: int) -> NoReturn:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"[bold red]{kind}:[/]", end=" ")
+    console.print(message, markup=False)
+    sys.exit(code)

@@ -1,0 +1,50 @@
+"""`prunus check`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from prunus.cli.options import AsJson, print_json
+
+SHOWN = 50
+
+
+def command(
+    data: Annotated[str, typer.Argument(help="A domain (folder or zip), or a folder of domains.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say what is wrong with image data; exits with 1 if a training would stop."""
+    from prunus.verbs.check import check
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed} images looked at"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        report = check(data, lambda: progress.advance(task))
+    if as_json:
+        print_json(asdict(report))
+        raise typer.Exit(1 if report.has_errors else 0)
+    console = Console()
+    table = Table(title=f"domains in {data}", title_justify="left")
+    for name in ("domain", "classes", "train", "validation", "test"):
+        table.add_column(name, justify="left" if name == "domain" else "right")
+    for domain in report.domains:
+        counts = (str(domain.images.get(split, "-")) for split in ("train", "validation", "test"))
+        table.add_row(domain.name, str(domain.classes), *counts)
+    console.print(table)
+    for finding in report.findings[:SHOWN]:
+        colour = "red" if finding.level == "error" else "yellow"
+        console.print(f"[{colour}]{finding.level}[/] ", end="")
+        console.print(
+            f"{finding.domain}: {finding.file}: {finding.message}", markup=False, highlight=False, soft_wrap=True
+        )
+    if len(report.findings) > SHOWN:
+        console.print(f"... and {len(report.findings) - SHOWN} more; see them all with --json")
+    errors = sum(finding.level == "error" for finding in report.findings)
+    console.print(f"{errors} errors, {len(report.findings) - errors} warnings")
+    raise typer.Exit(1 if errors else 0)

@@ -1,0 +1,32 @@
+"""`prunus prune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.prunus"),
+) -> None:
+    """Drop every kernel that no domain uses and write one model file."""
+    from prunus.bundle.file import read_bundle
+    from prunus.report.tables import megabytes, percent
+    from prunus.verbs.prune import prune
+
+    path = prune(run, out)
+    bundle = read_bundle(path)
+    kept = sum(int(bundle.union(layer).sum()) for layer in bundle.manifest.convs)
+    share = kept / sum(conv.num_kernels for conv in bundle.manifest.convs.values())
+    size, dense = path.stat().st_size, bundle.manifest.dense_bytes
+    Console().print(
+        f"{path}: {megabytes(size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}); "
+        f"{percent(share)} of the kernels kept; the dense backbone alone is {megabytes(dense)}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,235 @@
+"""The recipe: everything that decides what a training does, frozen, checked once, read from TOML or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from prunus.errors import RecipeError, UnknownNameError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEMO_PREFIX = "demo:"
+UNMIRRORED = frozenset({"dtd", "gtsrb", "omniglot", "svhn"})  # where the paper found mirroring useless or harmful
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Strategy = Literal["round_robin", "alternate", "mixed", "individual"]
+Crops = Literal[1, 5, 10, "paper"]
+
+
+class Settings(BaseModel):
+    """Frozen and strict: an unknown key or a wrong type is an error, never a silent guess."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class BackboneChoice(Settings):
+    """Which pretrained network, where its weights come from and what it sees."""
+
+    name: str
+    weights: str = Field(default="pretrained", description="pretrained, random, or the path of a safetensors file")
+    size: int | None = Field(default=None, ge=8, description="input pixels; the network's own where left out")
+    resize: int | None = Field(
+        default=None, ge=8, description="shorter side before cropping; 9/8 of the size if left out"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _crop_fits(self) -> BackboneChoice:
+        if self.size and self.resize and self.resize < self.size:
+            raise ValueError(f"resize must be at least size ({self.size}), got {self.resize}")
+        return self
+
+
+class DomainChoice(Settings):
+    """One image domain: where it lies and how its images may be changed."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    path: str
+    mirror: bool | None = Field(default=None, description="mirror in training; on, except for the paper's four names")
+    fit: Literal["crop", "squash"] = "crop"
+    finetune_accuracy: float | None = Field(default=None, ge=0, le=1, description="of a fine-tuned network: gives S")
+    feature_accuracy: float | None = Field(default=None, ge=0, le=1, description="of the feature extractor: gives S_E")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_path(cls, value: object) -> object:
+        fields: dict[str, object] = {"path": value} if isinstance(value, str) else dict(_as_mapping(value))
+        if "name" not in fields and isinstance(path := fields.get("path"), str):
+            fields["name"] = Path(path.removeprefix(DEMO_PREFIX)).name.removesuffix(".zip")
+        return fields
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether training may mirror this domain's images."""
+        return self.name not in UNMIRRORED if self.mirror is None else self.mirror
+
+
+class Sharing(Settings):
+    """The loss that makes domains use the same kernels, and how much it weighs."""
+
+    loss: str = "union"
+    weight: Literal["learned"] | Annotated[float, Field(gt=0)] = "learned"
+
+
+class Training(Settings):
+    """How long, how fast and in which order the domains are learned; the defaults are the paper's."""
+
+    epochs: int = Field(default=60, ge=1)
+    batch_size: int = Field(default=32, ge=2)
+    lr: float = Field(default=1e-3, gt=0, description="SGD: heads and norms")
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    switch_lr: float = Field(default=1e-4, gt=0, description="Adam: switches")
+    dual_rate: float = Field(default=1.0, gt=0, description="ascent per step of the budget and sharing multipliers")
+    lr_drops: tuple[Share, ...] = Field(default=(0.75,), strict=False, description="shares of the epochs")
+    lr_drop_factor: float = Field(default=0.1, gt=0, le=1)
+    strategy: Strategy = "round_robin"
+    splits: Literal["train", "train+validation"] = "train"
+    validation_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    checkpoint_seconds: float = Field(default=60.0, gt=0)
+
+
+class Evaluation(Settings):
+    """How accuracy is measured."""
+
+    crops: Crops = 1
+    batch_size: int = Field(default=256, ge=1)
+
+
+class Recipe(Settings):
+    """One training, complete: the same recipe gives the same model."""
+
+    backbone: BackboneChoice
+    domains: tuple[DomainChoice, ...] = Field(strict=False, min_length=1)
+    method: str = "budget_aware"
+    budget: Share = 0.25
+    sharing: Sharing = Sharing()
+    training: Training = Training()
+    evaluation: Evaluation = Evaluation()
+    seed: int = Field(default=0, ge=0)
+    skip_bad_images: bool = False
+
+    @field_validator("domains")
+    @classmethod
+    def _names_differ(cls, domains: tuple[DomainChoice, ...]) -> tuple[DomainChoice, ...]:
+        names = [domain.name for domain in domains]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two domains are called {twice[0]!r}; give one of them another name")
+        return domains
+
+
+def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Recipe:
+    """Check a recipe given as plain data; relative paths are taken from `base`."""
+    try:
+        recipe = Recipe.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        raise _explain(error) from None
+    except TypeError as error:
+        raise RecipeError(f"a recipe holds text, numbers, lists and tables only: {error}") from None
+    return recipe if base is None else _with_absolute_paths(recipe, base)
+
+
+def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe file (TOML or JSON) and apply overrides such as `training.epochs=5`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        content: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (FileNotFoundError, IsADirectoryError):
+        raise RecipeError(f"there is no recipe file {path}") from None
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path} is not valid TOML: {error}") from None
+    for override in overrides:
+        _override(content, override)
+    return parse_recipe(content, path.parent)
+
+
+def recipe_differences(ours: Recipe, theirs: Recipe) -> list[str]:
+    """List the keys in which two recipes differ, as `key: ours -> theirs`."""
+    left, right = _flatten(ours.model_dump(mode="json")), _flatten(theirs.model_dump(mode="json"))
+    return [
+        f"{key}: {left.get(key)} -> {right.get(key)}"
+        for key in sorted(left.keys() | right.keys())
+        if left.get(key) != right.get(key)
+    ]
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator:
+        raise RecipeError(f"an override is written key=value, got {override!r}; for example training.epochs=5")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is text: sharing.loss=union
+    *tables, last = key.strip().split(".")
+    for depth, table in enumerate(tables):
+        content = content.setdefault(table, {})
+        if not isinstance(content, dict):
+            raise RecipeError(f"override {override!r}: {'.'.join(tables[: depth + 1])} is not a table in this recipe")
+    content[last] = value
+
+
+def _with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
+    domains = tuple(
+        domain
+        if domain.path.startswith(DEMO_PREFIX)
+        else domain.model_copy(update={"path": str((base / domain.path).resolve())})
+        for domain in recipe.domains
+    )
+    backbone = recipe.backbone
+    if backbone.weights not in ("pretrained", "random"):
+        backbone = backbone.model_copy(update={"weights": str((base / backbone.weights).resolve())})
+    return recipe.model_copy(update={"domains": domains, "backbone": backbone})
+
+
+def _explain(error: ValidationError) -> RecipeError | UnknownNameError:
+    first = error.errors()[0]
+    parts = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
+    where = ".".join(map(str, parts))
+    if first["type"] == "extra_forbidden":
+        return UnknownNameError("recipe key", where, _known_keys(parts[:-1]))
+    if first["type"] == "missing":
+        return RecipeError(f"the recipe lacks {where!r}")
+    message = first["msg"].removeprefix("Value error, ")
+    got = "" if first["type"] == "value_error" else f", got {first['input']!r}"
+    return RecipeError(f"recipe key {where!r}: {message}{got}")
+
+
+def _known_keys(parents: Sequence[str | int]) -> list[str]:
+    models: dict[str, type[Settings]] = {
+        "backbone": BackboneChoice,
+        "domains": DomainChoice,
+        "sharing": Sharing,
+        "training": Training,
+        "evaluation": Evaluation,
+    }
+    prefix = "".join(f"{part}." for part in parents)
+    model = models[str(parents[0])] if parents else Recipe
+    return [prefix + name for name in model.model_fields]
+
+
+def _as_mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise ValueError("a domain is a path or a table with name and path")
+    return value
+
+
+def _flatten(value: object, prefix: str = "") -> dict[str, object]:
+    if isinstance(value, Mapping):
+        return {k: v for key, item in value.items() for k, v in _flatten(item, f"{prefix}{key}.").items()}
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        return {k: v for key, item in enumerate(value) for k, v in _flatten(item, f"{prefix}{key}.").items()}
+    return {prefix[:-1]: value}

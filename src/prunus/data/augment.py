@@ -1,0 +1,30 @@
+"""Random crops and mirrors for a whole batch in one gather, on any device.
+
+Legend: B = batch, R = stored side, S = input side of the network.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from prunus.images import Preprocess
+
+
+def random_crops(images_BRR: Tensor, size: int, mirror: bool, generator: torch.Generator) -> Tensor:
+    """Cut a random window out of every image and mirror half of them: (B, 3, S, S), still bytes."""
+    batch, channels, side = images_BRR.shape[0], images_BRR.shape[1], images_BRR.shape[-1]
+    corners_B2 = torch.randint(side - size + 1, (batch, 2), generator=generator)
+    flips_B = torch.rand(batch, generator=generator) < (0.5 if mirror else 0.0)
+    span = torch.arange(size)
+    rows_BS = corners_B2[:, :1] + span
+    columns_BS = torch.where(flips_B[:, None], corners_B2[:, 1:] + span.flip(0), corners_B2[:, 1:] + span)
+    flat_BS = (rows_BS[:, :, None] * side + columns_BS[:, None, :]).reshape(batch, 1, size * size)
+    index = flat_BS.to(images_BRR.device).expand(-1, channels, -1)
+    return images_BRR.reshape(batch, channels, side * side).gather(2, index).reshape(batch, channels, size, size)
+
+
+def normalize(images: Tensor, preprocess: Preprocess) -> Tensor:
+    """Scale bytes as `Preprocess.normalize` does, on the tensor's own device."""
+    mean, std = (torch.tensor(v, device=images.device).reshape(3, 1, 1) for v in (preprocess.mean, preprocess.std))
+    return (images.float() / 255 - mean) / std

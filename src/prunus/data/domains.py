@@ -1,0 +1,133 @@
+"""One domain: its classes and, for every split, which file shows which class."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from prunus.config import DomainChoice
+from prunus.data.sources import Source, open_source
+from prunus.errors import DataError
+from prunus.images import SUFFIXES
+
+SPLITS = ("train", "validation", "test")
+SPLIT_FOLDERS = {
+    "train": "train",
+    "test": "test",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One labelled image file."""
+
+    file: str
+    label: int
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A named set of labelled images, split for training and testing."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: tuple[Item, ...]
+    validation: tuple[Item, ...]
+    test: tuple[Item, ...]
+    source: Source
+
+    def split(self, name: str) -> tuple[Item, ...]:
+        """Give the items of one split, or of several joined by a plus sign."""
+        return tuple(item for part in name.split("+") for item in getattr(self, part))
+
+    def fingerprint(self) -> str:
+        """Hash names, labels and splits, so that a resumed run notices other data."""
+        text = repr((self.classes, self.train, self.validation, self.test))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a domain's folder holds, sorted out but not yet judged."""
+
+    files: dict[str, dict[str, tuple[str, ...]]]  # split -> class -> image files
+    ignored: tuple[str, ...]
+
+    def classes(self, split: str) -> set[str]:
+        """Give the class names that have a folder in a split."""
+        return set(self.files.get(split, {}))
+
+
+def list_files(source: Source) -> Listing:
+    """Sort file names into splits and classes; hidden files and files that are no images are set aside."""
+    found: dict[str, dict[str, list[str]]] = {}
+    ignored: list[str] = []
+    for name in source.names():
+        parts = PurePosixPath(name).parts
+        if any(part.startswith((".", "__MACOSX")) for part in parts):
+            continue
+        split = SPLIT_FOLDERS.get(parts[0])
+        if split and name.endswith("/") and len(parts) == 2:
+            found.setdefault(split, {}).setdefault(parts[1], [])
+        elif split and len(parts) >= 3 and PurePosixPath(name).suffix.lower() in SUFFIXES:
+            found.setdefault(split, {}).setdefault(parts[1], []).append(name)
+        elif not name.endswith("/"):
+            ignored.append(name)
+    return Listing(
+        {split: {label: tuple(names) for label, names in classes.items()} for split, classes in found.items()},
+        tuple(ignored),
+    )
+
+
+def open_domain(choice: DomainChoice, validation_share: float = 0.1) -> Domain:
+    """List a domain's images and check that its classes make sense."""
+    source = open_source(choice.path)
+    listing = list_files(source)
+    _judge(choice, listing)
+    classes = tuple(sorted(listing.classes("train")))
+    label_of = {name: label for label, name in enumerate(classes)}
+    splits = {
+        split: tuple(Item(file, label_of[name]) for name, files in sorted(by_class.items()) for file in files)
+        for split, by_class in listing.files.items()
+    }
+    train, validation = splits["train"], splits.get("validation", ())
+    if not validation:
+        train, validation = hold_out(train, validation_share)
+    return Domain(choice.name, classes, train, validation, splits.get("test", ()), source)
+
+
+def hold_out(items: Sequence[Item], share: float) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+    """Split off a share of every class, chosen by a hash of the file's name: the same on every machine."""
+    sizes = Counter(item.label for item in items)
+    quota = {label: min(max(1, round(share * size)), size - 1) for label, size in sizes.items()}
+    held: set[str] = set()
+    for item in sorted(items, key=lambda item: hashlib.sha256(item.file.encode()).digest()):
+        if quota[item.label] > 0:
+            quota[item.label] -= 1
+            held.add(item.file)
+    return tuple(i for i in items if i.file not in held), tuple(i for i in items if i.file in held)
+
+
+def _judge(choice: DomainChoice, listing: Listing) -> None:
+    where = f"domain {choice.name!r} ({choice.path})"
+    expected = "expected <split>/<class>/<image> with the splits train and test"
+    if "train" not in listing.files:
+        top = sorted({name.split("/")[0] for name in listing.ignored})[:5]
+        raise DataError(f"{where} has no train split: {expected}; found {', '.join(top) or 'nothing'}")
+    for split, by_class in sorted(listing.files.items()):
+        empty = sorted(name for name, files in by_class.items() if not files)
+        if empty:
+            raise DataError(f"{where}: class {empty[0]!r} of {split} holds no image; add some or remove the folder")
+        strangers = sorted(set(by_class) - listing.classes("train"))
+        if strangers:
+            raise DataError(
+                f"{where}: class {strangers[0]!r} is in {split} but not in train; add it to train or remove it"
+            )
+    if len(listing.classes("train")) < 2:
+        raise DataError(f"{where} has one class only, {min(listing.classes('train'))!r}; a classifier needs two")

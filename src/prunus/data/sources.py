@@ -1,0 +1,106 @@
+"""Where a domain's files lie: a folder or a zip, listed and read through the same two calls."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+from prunus.config import DEMO_PREFIX
+from prunus.errors import DataError, UnknownNameError
+
+MAX_FILE_BYTES = 256 * 2**20  # a zip member may claim any size; no image we train on is larger
+
+
+class Source(Protocol):
+    """Files by relative name; a name that ends in a slash is an empty folder."""
+
+    path: Path
+
+    def names(self) -> list[str]: ...  # noqa: D102
+    def read(self, name: str) -> bytes: ...  # noqa: D102
+
+
+class FolderSource:
+    """A folder on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self) -> list[str]:
+        """List all files, and the folders that hold nothing."""
+        found = []
+        for entry in self.path.rglob("*"):
+            if entry.is_file():
+                found.append(entry.relative_to(self.path).as_posix())
+            elif entry.is_dir() and not any(entry.iterdir()):
+                found.append(entry.relative_to(self.path).as_posix() + "/")
+        return sorted(found)
+
+    def read(self, name: str) -> bytes:
+        """Read one file whole."""
+        return (self.path / name).read_bytes()
+
+
+class ZipSource:
+    """A zip file, read in place."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()  # ZipFile shares one file position between threads
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, OSError) as error:
+            raise DataError(f"{path} is not a readable zip file: {error}") from None
+
+    def names(self) -> list[str]:
+        """List all members; a folder entry counts only where nothing lies in it."""
+        entries = self._zip.namelist()
+        files = [name for name in entries if not name.endswith("/")]
+        filled = {"/".join(name.split("/")[:depth]) + "/" for name in files for depth in range(1, name.count("/") + 1)}
+        return sorted(files + [name for name in entries if name.endswith("/") and name not in filled])
+
+    def read(self, name: str) -> bytes:
+        """Read one member whole, checking its checksum."""
+        with self._lock:
+            info = self._zip.getinfo(name)
+            if info.file_size > MAX_FILE_BYTES:
+                raise DataError(
+                    f"{name} in {self.path} claims {info.file_size:,} bytes; at most {MAX_FILE_BYTES:,} are read"
+                )
+            try:
+                return self._zip.read(info)
+            except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+                raise DataError(f"{name} in {self.path} is damaged: {error}") from None
+
+
+def bundled(folder: str) -> Path:
+    """Find a folder of files that come with the package."""
+    return Path(str(resources.files("prunus") / "bundled" / folder))
+
+
+def demo_names() -> list[str]:
+    """List the bundled demo domains."""
+    return sorted(path.stem for path in bundled("domains").glob("*.zip"))
+
+
+def open_source(path: str | Path) -> Source:
+    """Open a folder, a zip or a bundled domain (`demo:fashion`)."""
+    text = str(path)
+    if text.startswith(DEMO_PREFIX):
+        name = text.removeprefix(DEMO_PREFIX)
+        if name not in demo_names():
+            raise UnknownNameError("demo domain", name, demo_names())
+        return ZipSource(bundled("domains") / f"{name}.zip")
+    place = Path(path)
+    if place.is_dir():
+        return FolderSource(place)
+    if place.is_file():
+        return ZipSource(place)
+    parent = place.parent
+    near = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")] if parent.is_dir() else []
+    if near:
+        raise UnknownNameError(f"domain path in {parent}", place.name, sorted(near)[:20])
+    raise DataError(f"there is no folder or zip file {place}")

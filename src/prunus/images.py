@@ -1,0 +1,107 @@
+"""Turn image files into arrays: the same code for training, measuring and serving, without torch.
+
+Legend: N = images, R = stored side, S = input side of the network.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps, UnidentifiedImageError
+from pydantic import BaseModel, ConfigDict, Field
+
+from prunus.errors import DataError
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"})
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")
+MAX_PIXELS = 64_000_000  # far above any photograph we resize to a few hundred pixels, far below a decompression bomb
+
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
+
+
+class Preprocess(BaseModel):
+    """What happens to an image before the network sees it; travels inside the model file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: int = Field(ge=1, le=4096)
+    resize: int = Field(ge=1, le=4096)
+    fit: Literal["crop", "squash"] = "crop"
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    def store(self, image: Image.Image) -> Bytes:
+        """Resize to the stored square, before any crop: (3, R, R)."""
+        return np.ascontiguousarray(np.asarray(_to_square(image, self.resize, self.fit)).transpose(2, 0, 1))
+
+    def crop(self, images_NRR: Bytes, top: int, left: int, mirror: bool) -> Bytes:
+        """Cut one window out of stored images: (N, 3, S, S)."""
+        window = images_NRR[..., top : top + self.size, left : left + self.size]
+        return window[..., ::-1] if mirror else window
+
+    def normalize(self, images_NSS: Bytes) -> Floats:
+        """Scale bytes to the numbers the network was trained on."""
+        mean, std = (np.asarray(v, dtype=np.float32).reshape(3, 1, 1) for v in (self.mean, self.std))
+        scaled: Floats = (images_NSS.astype(np.float32) / np.float32(255) - mean) / std
+        return scaled
+
+
+def crop_windows(resize: int, size: int, count: int) -> list[tuple[int, int, bool]]:
+    """List the test crops as (top, left, mirrored): the centre, then four corners, then all five mirrored."""
+    margin = resize - size
+    corners = [(margin // 2, margin // 2), (0, 0), (0, margin), (margin, 0), (margin, margin)]
+    table = {1: [(0, False)], 5: [(i, False) for i in range(5)], 10: [(i % 5, i >= 5) for i in range(10)]}
+    return [(*corners[i], mirrored) for i, mirrored in table[count]]
+
+
+def read_image(source: Path | bytes | Image.Image, name: str = "") -> Image.Image:
+    """Decode any supported image to RGB: grey, palette, alpha (on white), CMYK and 16-bit ones too."""
+    label = name or (str(source) if isinstance(source, Path) else "the image")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a damaged EXIF block warns; the pixels decide
+            image = source if isinstance(source, Image.Image) else _open(source)
+            if image.width * image.height > MAX_PIXELS:
+                raise ValueError(f"it has {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are read")
+            return _to_rgb(ImageOps.exif_transpose(image))
+    except FileNotFoundError:
+        raise DataError(f"there is no image {label}") from None
+    except Exception as error:  # Pillow's decoders raise almost anything on damaged files
+        raise DataError(f"cannot read {label}: {_reason(error)}") from error
+
+
+def _open(source: Path | bytes) -> Image.Image:
+    content = source.read_bytes() if isinstance(source, Path) else source
+    if not content:
+        raise ValueError("it is empty (0 bytes)")
+    return Image.open(io.BytesIO(content), formats=FORMATS)  # reads the header only; the pixels come on first use
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return f"it is none of {', '.join(FORMATS)}"
+    return str(error) or type(error).__name__
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits a pixel: Pillow's own conversion would clip nearly all to white
+        return Image.fromarray((np.asarray(image).astype(np.int64) // 257).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        colours = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
+    return image.convert("RGB")
+
+
+def _to_square(image: Image.Image, side: int, fit: Literal["crop", "squash"]) -> Image.Image:
+    if fit == "squash":
+        return image.resize((side, side), Image.Resampling.BILINEAR)
+    # the box is the largest centred square, so that resizing and cropping are one pass
+    edge = min(image.width, image.height)
+    left, top = (image.width - edge) / 2, (image.height - edge) / 2
+    return image.resize((side, side), Image.Resampling.BILINEAR, box=(left, top, left + edge, top + edge))

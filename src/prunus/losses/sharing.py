@@ -1,0 +1,70 @@
+"""The three sharing losses of the paper, with closed-form gradients: one pass over the bits, no graph.
+
+Legend: D = domains, M = switches of a domain, n = how many domains use a switch, b = one domain's own bit.
+
+On 0/1 masks the product over the domains (intersection) changes with a bit only where all other domains use the
+switch, n - b = D - 1, and the folded a + b - ab (union) only where no other does, n - b = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from prunus.errors import UnknownNameError
+from prunus.losses.constraint import Constraint
+
+
+def intersection_constraint(mask_DM: Tensor, budget: float) -> Constraint:
+    """Ask all domains together to share as many kernels as the budget allows: 1 - |intersection| / (M * budget)."""
+    size, gradient_DM = intersection(mask_DM)
+    allowed = mask_DM.shape[1] * budget
+    return Constraint(1 - size / allowed, gradient_DM / -allowed)
+
+
+def union_constraint(mask_DM: Tensor, budget: float) -> Constraint:
+    """Ask all domains together to use no more kernels than the budget allows: |union| / M - budget."""
+    size, gradient_DM = union(mask_DM)
+    num_switches = mask_DM.shape[1]
+    return Constraint(size / num_switches - budget, gradient_DM / num_switches)
+
+
+def jaccard_constraint(mask_DM: Tensor, budget: float) -> Constraint:
+    """Ask that what any domain uses, all use: 1 - |intersection| / |union|; the budget plays no part."""
+    common, common_gradient_DM = intersection(mask_DM)
+    total, total_gradient_DM = union(mask_DM)
+    total = total.clamp(min=1)  # every switch off: 0 / 1 rather than 0 / 0
+    return Constraint(1 - common / total, total_gradient_DM * (common / total**2) - common_gradient_DM / total)
+
+
+SHARING_LOSSES: dict[str, Callable[[Tensor, float], Constraint]] = {
+    "intersection": intersection_constraint,
+    "union": union_constraint,
+    "jaccard": jaccard_constraint,
+}
+
+
+def find_sharing_loss(name: str) -> Callable[[Tensor, float], Constraint]:
+    """Look up a sharing loss by name."""
+    if name not in SHARING_LOSSES:
+        raise UnknownNameError("sharing loss", name, SHARING_LOSSES)
+    return SHARING_LOSSES[name]
+
+
+def intersection(mask_DM: Tensor) -> tuple[Tensor, Tensor]:
+    """Count the switches that all domains use, with the gradient by every bit."""
+    used_by_M, others_DM = _count_users(mask_DM)
+    return (used_by_M == len(mask_DM)).sum(), (others_DM == len(mask_DM) - 1).float()
+
+
+def union(mask_DM: Tensor) -> tuple[Tensor, Tensor]:
+    """Count the switches that any domain uses, with the gradient by every bit."""
+    used_by_M, others_DM = _count_users(mask_DM)
+    return (used_by_M > 0).sum(), (others_DM == 0).float()
+
+
+def _count_users(mask_DM: Tensor) -> tuple[Tensor, Tensor]:
+    used_by_M = mask_DM.sum(0, dtype=torch.int16)
+    return used_by_M, used_by_M - mask_DM.to(torch.int16)

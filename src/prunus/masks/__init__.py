@@ -1,0 +1,1 @@
+"""Kernel switches, per-domain norms and heads around a frozen network."""

@@ -1,0 +1,1 @@
+"""The ways to adapt a backbone to domains, in one table."""

@@ -1,0 +1,1 @@
+"""From a trained network to the smallest thing that gives the same answers."""

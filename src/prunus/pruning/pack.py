@@ -1,0 +1,87 @@
+"""Drop every kernel that no domain uses and pack the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prunus.backbone.zoo import Backbone
+from prunus.bundle.bits import Bools, pack_bits
+from prunus.bundle.bundle import Array, Bundle
+from prunus.bundle.manifest import FORMAT_VERSION, ConvEntry, DomainEntry, Manifest
+from prunus.masks.layout import switch_layout
+from prunus.masks.network import MultiDomainNet
+
+COUNTERS = "num_batches_tracked"  # torch counts batches in every norm; no prediction depends on it
+
+
+@torch.no_grad()
+def pack(
+    net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEntry], provenance: dict[str, Any]
+) -> Bundle:
+    """Turn a trained network into a bundle with the union of all domains' kernels."""
+    masks, frozen = network_masks(net), net.network.state_dict()
+    arrays: dict[str, Array] = {}
+    for layer, mask_DOI in masks.items():
+        kept_OI = np.logical_or.reduce(mask_DOI, axis=0)
+        arrays[f"union/{layer}"] = pack_bits(kept_OI)
+        arrays[f"kernels/{layer}"] = _array(frozen[f"{layer}.weight"])[kept_OI]
+        arrays |= {f"mask/{name}/{layer}": pack_bits(m[kept_OI]) for name, m in zip(net.domains, mask_DOI, strict=True)}
+    weights = {f"{layer}.weight" for layer in masks}
+    own: set[str] = set()
+    for index, name in enumerate(net.domains):
+        changed = {
+            key: tensor
+            for key, tensor in net.tensors(name).items()
+            if key not in weights and not key.endswith(COUNTERS)
+        }
+        arrays |= {f"norm/{name}/{key}": _array(tensor) for key, tensor in changed.items()}
+        arrays |= {f"head/{name}/{key}": _array(tensor) for key, tensor in net.heads[index].named_parameters()}
+        own |= changed.keys()
+    rest = frozen.keys() - weights - own
+    arrays |= {f"shared/{key}": _array(frozen[key]) for key in sorted(rest) if not key.endswith(COUNTERS)}
+    return Bundle(_manifest(net, backbone, domains, provenance), arrays)
+
+
+def network_masks(net: MultiDomainNet) -> dict[str, Bools]:
+    """Give a network's masks as arrays, all on where its method has no switches: layer -> (domain, output, input)."""
+    if net.switches:
+        return {layer: mask.cpu().numpy() for layer, mask in net.switches.layer_masks().items()}
+    convs = switch_layout(net.network).convs
+    return {c.name: np.ones((len(net.domains), c.out_channels, c.in_channels), dtype=np.bool_) for c in convs}
+
+
+def dense_bytes(net: MultiDomainNet) -> int:
+    """Count the bytes of the unpruned backbone as float32, without any head."""
+    return sum(4 * t.numel() for key, t in net.network.state_dict().items() if not key.endswith(COUNTERS))
+
+
+def _manifest(
+    net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEntry], provenance: dict[str, Any]
+) -> Manifest:
+    convs = {
+        conv.name: ConvEntry(
+            out_channels=conv.out_channels,
+            in_channels=conv.in_channels,
+            kernel=conv.kernel,
+            positions=backbone.probe.positions[conv.name],
+        )
+        for conv in switch_layout(net.network).convs
+    }
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        backbone=backbone.name,
+        domains=dict(domains),
+        convs=convs,
+        dense_bytes=dense_bytes(net),
+        provenance=provenance,
+    )
+
+
+def _array(tensor: Tensor) -> Array:
+    array: Array = tensor.detach().cpu().contiguous().numpy()
+    return array

@@ -1,0 +1,78 @@
+"""Results as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """Write a share as a percentage."""
+    return "-" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def megabytes(count: int) -> str:
+    """Write a number of bytes (1 MB = 10^6 bytes)."""
+    return f"{count / 1e6:.2f} MB"
+
+
+def results_table(results: Mapping[str, Any], baseline: Mapping[str, Any] | None = None) -> Table:
+    """Show a model domain by domain, beside a baseline if one is given."""
+    table = Table(
+        title=_title(results),
+        title_justify="left",
+        title_style="bold",
+        caption=_caption(results),
+        caption_justify="left",
+    )
+    table.add_column("domain")
+    table.add_column("classes right", justify="right")
+    if baseline:
+        table.add_column("feature extractor", justify="right", style="dim")
+    table.add_column("kernels used", justify="right")
+    table.add_column("computation", justify="right")
+    for name, entry in results["domains"].items():
+        other = [percent(baseline["domains"][name]["accuracy"])] if baseline else []
+        table.add_row(name, percent(entry["accuracy"]), *other, percent(entry["usage"]), percent(entry["macs_ratio"]))
+    table.add_section()
+    other = [percent(baseline["mean_accuracy"])] if baseline else []
+    mean_usage = sum(entry["usage"] for entry in results["domains"].values()) / len(results["domains"])
+    table.add_row(
+        "mean",
+        percent(results["mean_accuracy"]),
+        *other,
+        percent(mean_usage),
+        percent(results["macs_ratio"]),
+        style="bold",
+    )
+    other = ["-"] if baseline else []
+    table.add_row("all domains together", "-", *other, percent(results["union"]), "-")
+    return table
+
+
+def _title(results: Mapping[str, Any]) -> str:
+    method = {"feature": "frozen features", "ba2": "BA²"}.get(results["method"], f"{results['sharing']} sharing")
+    budget = f", budget {percent(results['budget'], 0)} of the kernels" if results["budget"] else ""
+    return f"{results['backbone']}: {len(results['domains'])} domains, {method}{budget} ({results['split']} split)"
+
+
+def _caption(results: Mapping[str, Any]) -> str:
+    lines = [
+        f"parameters: {percent(results['params_ratio'])} of the backbone's (weights kept, 1 bit per switch and domain)",
+        f"on disk: {megabytes(results['model_bytes'])}, all heads and norms in it; "
+        f"the dense backbone alone is {megabytes(results['dense_bytes'])}",
+        f"computation: share of the backbone's {results['dense_macs'] / 1e6:.1f} M convolution MACs per image; "
+        f"mean with an unpruned source domain: {percent(results['macs_ratio_with_source'])}",
+        f"sparsity (kernels no domain uses, mean over layers): {percent(results['sparsity'])}; "
+        f"kernels all domains use: {percent(results['intersection'])}",
+    ]
+    if scores := results["scores"]:
+        named = {"S": scores["s"], "S_O": scores["s_o"], "S_P": scores["s_p"], "S_E": scores["s_e"]}
+        lines.append(", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None))
+    budget = results["budget"]
+    over = [name for name, entry in results["domains"].items() if budget and entry["usage"] > budget]
+    if over:
+        lines.append(f"over budget: {', '.join(over)}; train longer or raise training.dual_rate")
+    return "\n".join(lines)

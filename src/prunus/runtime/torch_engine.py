@@ -1,0 +1,63 @@
+"""Run a bundle with torch: the architecture's own code, with a domain's tensors in the place of its weights."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from prunus.backbone.zoo import build_network
+from prunus.bundle.bundle import Bundle
+from prunus.errors import BundleError
+from prunus.images import Floats
+
+
+class TorchEngine:
+    """Holds one network without weights of its own and every domain's tensors, made when first asked for."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._network = build_network(bundle.manifest.backbone).eval().requires_grad_(False)
+        self._domains: dict[str, dict[str, Tensor]] = {}
+        self._lock = threading.Lock()  # a functional call swaps tensors inside the one network
+        for domain in bundle.domains:
+            self._check(domain)
+
+    @torch.inference_mode()
+    def logits(self, images: Floats, domain: str) -> Floats:
+        """Classify prepared images of one domain."""
+        if domain not in self._domains:
+            self._domains[domain] = self._tensors(domain)
+        tensors = self._domains[domain]
+        with self._lock:
+            features = functional_call(self._network, tensors, (torch.from_numpy(np.ascontiguousarray(images)),))
+        head = self._bundle.arrays
+        logits: Floats = features.numpy() @ head[f"head/{domain}/weight"].T + head[f"head/{domain}/bias"]
+        return logits
+
+    def _tensors(self, domain: str) -> dict[str, Tensor]:
+        bundle = self._bundle
+        weights = {
+            f"{layer}.weight": bundle.weight(layer, bundle.mask(domain, layer)) for layer in bundle.manifest.convs
+        }
+        arrays = {**bundle.named("shared/"), **bundle.named(f"norm/{domain}/"), **weights}
+        return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+    def _check(self, domain: str) -> None:
+        """Refuse a file whose arrays are not those of its architecture, before any of them is used."""
+        stored = {**self._bundle.named("shared/"), **self._bundle.named(f"norm/{domain}/")}
+        shapes = {name: array.shape for name, array in stored.items()}
+        for layer, conv in self._bundle.manifest.convs.items():
+            shapes[f"{layer}.weight"] = (conv.out_channels, conv.in_channels, *conv.kernel)
+        wanted = {
+            k: tuple(v.shape) for k, v in self._network.state_dict().items() if not k.endswith("num_batches_tracked")
+        }
+        for name in sorted(wanted.keys() | shapes.keys()):
+            if wanted.get(name) != shapes.get(name):
+                raise BundleError(
+                    f"the model does not fit its backbone {self._bundle.manifest.backbone!r}: {name!r} of {domain!r} "
+                    f"should have the shape {wanted.get(name)}, has {shapes.get(name)}"
+                )

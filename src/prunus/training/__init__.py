@@ -1,0 +1,1 @@
+"""Learn all domains together: one loop, exactly resumable."""

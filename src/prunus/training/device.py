@@ -1,0 +1,20 @@
+"""Choose where to compute."""
+
+from __future__ import annotations
+
+import torch
+
+from prunus.errors import TrainingError
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """Take a GPU where there is one, or what was asked for."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise TrainingError(f"the device {name!r} cannot be used: {reason}; choose auto, cpu or cuda") from None
+    return device

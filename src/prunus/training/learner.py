@@ -1,0 +1,115 @@
+"""One optimizer step on a batch of one or more domains, and all state that a step changes.
+
+Legend: D = domains, M = switches of a domain, B = batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from prunus.config import Recipe
+from prunus.losses.budget import budget_constraint
+from prunus.losses.duals import ascend
+from prunus.losses.sharing import find_sharing_loss
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.table import find_method
+from prunus.training.row_adam import RowAdam
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Prepared images of one domain."""
+
+    domain: int
+    images: Tensor
+    labels: Tensor
+
+
+class Learner:
+    """A network with its optimizers and multipliers; `step` is the whole method of the paper."""
+
+    def __init__(self, net: MultiDomainNet, recipe: Recipe) -> None:
+        self.net, self.recipe = net, recipe
+        method, training = find_method(recipe.method), recipe.training
+        device, num_domains = net.device, len(net.domains)
+        scores = net.switches.scores_DM if net.switches else None
+        others = [p for p in net.parameters() if p.requires_grad and p is not scores]
+        self.sgd = torch.optim.SGD(others, lr=training.lr, momentum=training.momentum)
+        self.adam = RowAdam(scores) if scores is not None else None
+        self.sharing = find_sharing_loss(recipe.sharing.loss) if method.has_sharing else None
+        self.budget_multiplier_D = torch.zeros(num_domains, device=device)
+        fixed = recipe.sharing.weight
+        self.sharing_multiplier = torch.tensor(0.0 if fixed == "learned" else fixed, device=device)
+        self.tally_D3 = torch.zeros(num_domains, 3, dtype=torch.float64, device=device)  # loss, right, seen this epoch
+
+    def step(self, batches: Sequence[Batch], epoch: int) -> None:
+        """Learn from one batch: cross-entropy, then the closed-form gradients of the budget and sharing losses."""
+        self.sgd.zero_grad(set_to_none=True)
+        if self.adam:
+            self.adam.scores_DM.grad = None
+        total = sum(len(batch.labels) for batch in batches)
+        for batch in batches:
+            logits = self.net(batch.images, self.net.domains[batch.domain])
+            loss = F.cross_entropy(logits, batch.labels, reduction="sum")
+            (loss / total).backward()  # type: ignore[no-untyped-call]
+            self._count(batch, loss.detach(), logits.detach())
+        drop = self.recipe.training.lr_drop_factor ** self._num_drops(epoch)
+        for group in self.sgd.param_groups:
+            group["lr"] = self.recipe.training.lr * drop
+        self.sgd.step()
+        if self.adam:
+            self._step_switches(self.adam, [batch.domain for batch in batches], self.recipe.training.switch_lr * drop)
+
+    def _step_switches(self, adam: RowAdam, domains: Sequence[int], lr: float) -> None:
+        assert adam.scores_DM.grad is not None
+        assert self.net.switches is not None
+        gradient_DM, mask_DM = adam.scores_DM.grad, self.net.switches.masks()
+        budget, rate = self.recipe.budget, self.recipe.training.dual_rate
+        active_D = torch.zeros(len(mask_DM), dtype=torch.bool, device=mask_DM.device)
+        for domain in domains:
+            limit = budget_constraint(mask_DM[domain], budget)
+            self.budget_multiplier_D[domain] = ascend(self.budget_multiplier_D[domain], limit.violation, rate)
+            gradient_DM[domain] += limit.loss_gradient(self.budget_multiplier_D[domain])
+            active_D[domain] = True
+        if self.sharing:
+            shared = self.sharing(mask_DM, budget)
+            if self.recipe.sharing.weight == "learned":
+                self.sharing_multiplier = ascend(self.sharing_multiplier, shared.violation, rate)
+            gradient_DM += shared.loss_gradient(self.sharing_multiplier)
+            active_D |= shared.violation > 0  # the sharing loss moves all domains, whoever the batch is from
+        adam.step(gradient_DM, active_D, lr)
+
+    def _num_drops(self, epoch: int) -> int:
+        training = self.recipe.training
+        return sum(epoch >= round(share * training.epochs) for share in training.lr_drops)
+
+    def _count(self, batch: Batch, loss: Tensor, logits: Tensor) -> None:
+        right = (logits.argmax(1) == batch.labels).sum()
+        seen = torch.full_like(loss, len(batch.labels))
+        self.tally_D3[batch.domain] += torch.stack([loss, right.to(loss.dtype), seen]).double()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Name all state that the next step depends on, the frozen backbone left out."""
+        state = {f"net/{k}": v for k, v in self.net.state_dict().items() if not k.startswith("network.")}
+        names = {id(parameter): name for name, parameter in self.net.named_parameters()}
+        for parameter, entry in self.sgd.state.items():
+            if entry.get("momentum_buffer") is not None:
+                state[f"momentum/{names[id(parameter)]}"] = entry["momentum_buffer"]
+        if self.adam:
+            state |= {f"adam/{name}": tensor for name, tensor in self.adam.tensors().items()}
+        duals = {"budget": self.budget_multiplier_D, "sharing": self.sharing_multiplier}
+        return state | {f"multiplier/{name}": tensor for name, tensor in duals.items()} | {"tally": self.tally_D3}
+
+    @torch.no_grad()
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Take back state that `tensors` gave."""
+        for name, parameter in self.net.named_parameters():
+            if f"momentum/{name}" in tensors:
+                self.sgd.state[parameter]["momentum_buffer"] = tensors[f"momentum/{name}"].to(parameter.device)
+        for name, tensor in self.tensors().items():
+            tensor.copy_(tensors[name])

@@ -1,0 +1,153 @@
+"""The training loop, to be read from top to bottom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prunus.data.augment import normalize, random_crops
+from prunus.data.loading import ImageSet
+from prunus.data.schedule import Step, num_steps, schedule
+from prunus.errors import TrainingError, TrainingInterrupted
+from prunus.images import Floats, Preprocess
+from prunus.masks.network import MultiDomainNet
+from prunus.measure.accuracy import accuracy
+from prunus.probabilities import Logits
+from prunus.training.checkpoint import Checkpoint, Identity, save_checkpoint
+from prunus.training.interrupt import stop_on_signal
+from prunus.training.learner import Batch, Learner
+from prunus.training.observers import DomainProgress, EpochReport, Observer
+
+STEPS_BETWEEN_CHECKS = 20  # reading a loss makes a GPU wait
+
+
+@dataclass(frozen=True)
+class DomainData:
+    """One domain's decoded images and how they are prepared."""
+
+    name: str
+    preprocess: Preprocess
+    mirror: bool
+    train: ImageSet
+    validation: ImageSet | None
+
+
+def fit(
+    learner: Learner,
+    data: Sequence[DomainData],
+    file: Path,
+    identity: Identity,
+    observer: Observer,
+    start: Checkpoint | None = None,
+) -> None:
+    """Train to the end of the recipe, from a checkpoint if one is given, saving to `file` as it goes."""
+    training, seed = learner.recipe.training, learner.recipe.seed
+    plan = (training.strategy, [len(domain.train) for domain in data], training.batch_size, training.epochs)
+    total, first = num_steps(*plan), start.step if start else 0
+    if start:
+        learner.restore(start.tensors)
+    saved_at = time.monotonic()
+    observer.started(first, total)
+    try:
+        with stop_on_signal() as stop:
+            for done, (step, ends_epoch) in enumerate(
+                islice(_mark_ends(schedule(*plan, seed)), first, None), first + 1
+            ):
+                generator = torch.Generator().manual_seed(_step_seed(seed, done))
+                learner.step([_prepare(data, d, indices, generator, learner) for d, indices in step.parts], step.epoch)
+                observer.stepped(done, step.epoch)
+                due = done == total or stop.is_set or time.monotonic() - saved_at > training.checkpoint_seconds
+                if due or ends_epoch or done % STEPS_BETWEEN_CHECKS == 0:
+                    _check_finite(learner, done, file)
+                if ends_epoch:
+                    observer.epoch_ended(_report(learner, data, step.epoch, done))
+                    learner.tally_D3.zero_()
+                if due:
+                    save_checkpoint(file, learner, done, total, identity)
+                    saved_at = time.monotonic()
+                if stop.is_set and done < total:
+                    raise TrainingInterrupted(
+                        f"stopped and saved at step {done} of {total}; go on with: prunus train --resume {file.parent}"
+                    )
+    finally:
+        observer.ended()
+
+
+def net_logits(net: MultiDomainNet, domain: str) -> Logits:
+    """Give a network as a function from arrays to logits, for measuring."""
+
+    @torch.inference_mode()
+    def logits(images: Floats) -> Floats:
+        found: Floats = net(torch.from_numpy(images).to(net.device), domain).cpu().numpy()
+        return found
+
+    return logits
+
+
+def _mark_ends(steps: Iterator[Step]) -> Iterator[tuple[Step, bool]]:
+    step = next(steps)
+    for following in steps:
+        yield step, following.epoch != step.epoch
+        step = following
+    yield step, True
+
+
+def _step_seed(seed: int, step: int) -> int:
+    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _prepare(
+    data: Sequence[DomainData],
+    domain: int,
+    indices: np.ndarray[tuple[int], np.dtype[np.int64]],
+    generator: torch.Generator,
+    learner: Learner,
+) -> Batch:
+    source, device = data[domain], learner.net.device
+    stored: Tensor = torch.from_numpy(source.train.images[indices]).to(device, non_blocking=True)
+    crops = random_crops(stored, source.preprocess.size, source.mirror, generator)
+    labels = torch.from_numpy(source.train.labels[indices]).to(device, non_blocking=True)
+    return Batch(domain, normalize(crops, source.preprocess), labels)
+
+
+def _check_finite(learner: Learner, step: int, file: Path) -> None:
+    if not bool(torch.isfinite(learner.tally_D3).all()):
+        bad = [
+            name
+            for name, row in zip(learner.net.domains, learner.tally_D3, strict=True)
+            if not bool(torch.isfinite(row).all())
+        ]
+        kept = f"the last good state is kept in {file}" if file.exists() else "nothing was saved yet"
+        raise TrainingError(
+            f"the loss of domain {bad[0]!r} is not a number at step {step}; {kept}; try a smaller training.lr"
+        )
+
+
+def _report(learner: Learner, data: Sequence[DomainData], epoch: int, step: int) -> EpochReport:
+    net, switches = learner.net.eval(), learner.net.switches
+    mask_DM = switches.masks() if switches else torch.ones(len(data), 1, dtype=torch.bool)
+    progress = {}
+    for index, domain in enumerate(data):
+        loss, right, seen = learner.tally_D3[index].tolist()
+        if seen == 0:
+            continue  # trained at another time: the strategy may take domains one after the other
+        held_out = None
+        if domain.validation is not None:
+            held_out = accuracy(net_logits(net, domain.name), domain.validation, domain.preprocess)
+        progress[domain.name] = DomainProgress(
+            loss / seen,
+            right / seen,
+            held_out,
+            float(mask_DM[index].float().mean()),
+            float(learner.budget_multiplier_D[index]),
+        )
+    net.train()
+    union, common = float(mask_DM.any(0).float().mean()), float(mask_DM.all(0).float().mean())
+    return EpochReport(epoch, step, progress, union, common, float(learner.sharing_multiplier))

@@ -1,0 +1,153 @@
+"""A run folder: a recipe, a checkpoint and logs; how one is begun, resumed and opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prunus.backbone.weights import fingerprint
+from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.config import DomainChoice, Recipe, load_recipe, recipe_differences
+from prunus.data.domains import Domain, open_domain
+from prunus.data.loading import load_images
+from prunus.errors import RecipeError, TrainingError
+from prunus.files import write_json
+from prunus.images import Preprocess
+from prunus.losses.sharing import find_sharing_loss
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.table import adapt, find_method
+from prunus.training.checkpoint import Checkpoint, Identity, read_checkpoint
+from prunus.training.device import choose_device
+from prunus.training.learner import Learner
+from prunus.training.loop import DomainData, fit
+from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run keeps its files."""
+
+    path: Path
+
+    @property
+    def recipe(self) -> Path:
+        """The recipe as it was run, defaults filled in."""
+        return self.path / "recipe.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The last saved state."""
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def log(self) -> Path:
+        """One JSON line per epoch."""
+        return self.path / "log.jsonl"
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run opened for measuring or pruning."""
+
+    recipe: Recipe
+    backbone: Backbone
+    net: MultiDomainNet
+    checkpoint: Checkpoint
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse, before any work, names that are in no table and settings that contradict each other."""
+    method = find_method(recipe.method)
+    find_sharing_loss(recipe.sharing.loss)
+    if not method.has_sharing and "sharing" in recipe.model_fields_set and recipe.sharing != type(recipe.sharing)():
+        raise RecipeError(
+            f'method {recipe.method!r} has no sharing loss; remove [sharing] or use method = "budget_aware"'
+        )
+    if method.has_sharing and recipe.training.strategy == "individual":
+        raise RecipeError(
+            "strategy 'individual' trains each domain alone and shares nothing; use another one, or method = \"ba2\""
+        )
+
+
+def start_run(recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto") -> None:
+    """Train a recipe from the beginning in a new folder."""
+    folder = RunFolder(path)
+    if folder.recipe.exists():
+        raise TrainingError(
+            f"{path} already holds a run; go on with: prunus train --resume {path}, or choose another --out"
+        )
+    check_recipe(recipe)
+    _train(recipe, folder, observers, device, None)
+
+
+def resume_run(
+    path: Path, observers: Sequence[Observer] = (), device: str = "auto", recipe: Recipe | None = None
+) -> None:
+    """Go on with a run as if nothing had happened; a recipe, if given, must be the run's own."""
+    folder = RunFolder(path)
+    if not folder.recipe.exists():
+        raise TrainingError(f"{path} holds no run to resume; begin one with: prunus train recipe.toml --out {path}")
+    own = load_recipe(folder.recipe)
+    if recipe is not None and (changes := recipe_differences(own, recipe)):
+        raise TrainingError(
+            f"{path} was made with another recipe ({'; '.join(changes[:3])}); resume it without one, or use a new --out"
+        )
+    _train(own, folder, observers, device, read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None)
+
+
+def open_run(path: Path, device: str = "auto") -> TrainedRun:
+    """Open what a run has learned so far; its images are not needed."""
+    folder = RunFolder(path)
+    if not folder.recipe.exists():
+        raise TrainingError(
+            f"{path} is neither a run folder nor a model file; make one with: prunus train recipe.toml --out {path}"
+        )
+    recipe, checkpoint = load_recipe(folder.recipe), read_checkpoint(folder.checkpoint)
+    backbone = load_backbone(recipe.backbone)
+    _check_same("backbone", checkpoint.identity.backbone, fingerprint(backbone.network))
+    net = adapt(backbone, checkpoint.identity.classes, recipe.method, recipe.seed)
+    learner = Learner(net.to(choose_device(device)), recipe)
+    learner.restore(checkpoint.tensors)
+    return TrainedRun(recipe, backbone, net.eval(), checkpoint)
+
+
+def domain_preprocess(backbone: Backbone, choice: DomainChoice) -> Preprocess:
+    """Prepare a domain's images for a backbone."""
+    return backbone.preprocess.model_copy(update={"fit": choice.fit})
+
+
+def _train(
+    recipe: Recipe, folder: RunFolder, observers: Sequence[Observer], device: str, start: Checkpoint | None
+) -> None:
+    target = choose_device(device)
+    domains = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
+    backbone = load_backbone(recipe.backbone)
+    identity = Identity(
+        recipe.model_dump(mode="json"),
+        fingerprint(backbone.network),
+        {domain.name: domain.fingerprint() for domain in domains},
+        {domain.name: domain.classes for domain in domains},
+    )
+    if start:
+        _check_same("backbone", start.identity.backbone, identity.backbone)
+        for name, print_ in identity.domains.items():
+            _check_same(f"data of domain {name!r}", start.identity.domains.get(name), print_)
+    data = [_load(recipe, backbone, domain, choice) for domain, choice in zip(domains, recipe.domains, strict=True)]
+    net = adapt(backbone, identity.classes, recipe.method, recipe.seed).to(target)
+    write_json(folder.recipe, identity.recipe)
+    logs = [JsonlLog(folder.log), TensorBoardLog(folder.path / "tensorboard")]
+    fit(Learner(net, recipe), data, folder.checkpoint, identity, Observers([*logs, *observers]), start)
+
+
+def _load(recipe: Recipe, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:
+    preprocess, splits = domain_preprocess(backbone, choice), recipe.training.splits
+    train = load_images(domain, splits, preprocess, recipe.skip_bad_images)
+    held_out = splits == "train" and domain.validation
+    validation = load_images(domain, "validation", preprocess, recipe.skip_bad_images) if held_out else None
+    return DomainData(domain.name, preprocess, choice.mirrored, train, validation)
+
+
+def _check_same(what: str, before: str | None, now: str) -> None:
+    if before != now:
+        raise TrainingError(f"the {what} is not the one this run was made with; put it back, or begin a new run")

@@ -1,0 +1,77 @@
+"""The main job on bundled data: train, prune, measure, use, and show the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from prunus.config import Recipe, load_recipe
+from prunus.data.domains import open_domain
+from prunus.data.sources import bundled
+from prunus.errors import TrainingError
+from prunus.files import write_json
+from prunus.report.plots import write_plots
+from prunus.runtime.predictor import Predictor
+from prunus.training.checkpoint import read_checkpoint
+from prunus.training.observers import Observer
+from prunus.training.run import RunFolder
+from prunus.verbs.evaluate import Results, bundle_costs, evaluate
+from prunus.verbs.prune import prune
+from prunus.verbs.train import resume, train
+
+BASELINE = "feature"
+
+
+def demo(
+    out: str | Path = "runs/demo",
+    overrides: Sequence[str] = (),
+    observers: Callable[[str], Sequence[Observer]] = lambda _title: (),
+    device: str = "auto",
+) -> Results:
+    """Make one small model for the five bundled domains, beside a feature extractor trained equally long.
+
+    Args:
+        overrides: recipe settings to change, such as `training.epochs=5`.
+        observers: given the title of a training, who watches it.
+    """
+    folder = Path(out)
+    recipe = load_recipe(bundled("recipes") / "demo.toml", overrides)
+    baseline = Recipe.model_validate(recipe.model_dump(exclude={"sharing"}) | {"method": BASELINE})
+    _train_or_resume(
+        baseline, folder / BASELINE, observers("baseline: frozen features, one classifier per domain"), device
+    )
+    _train_or_resume(recipe, folder, observers(f"one network for {len(recipe.domains)} domains"), device)
+    model = prune(folder, folder / "model.prunus")
+    results = evaluate(model, device=device)
+    results["baselines"] = {BASELINE: evaluate(folder / BASELINE, device=device)}
+    predictor = Predictor(model)
+    results["example"] = _predict_example(recipe, predictor)
+    costs = bundle_costs(predictor.bundle, has_switches=True)
+    write_plots(folder / "plots", results, costs, RunFolder(folder).log)
+    write_json(folder / "results.json", results)
+    return results
+
+
+def _train_or_resume(recipe: Recipe, path: Path, observers: Sequence[Observer], device: str) -> None:
+    folder = RunFolder(path)
+    if not folder.recipe.exists():
+        train(recipe, path, observers, device)
+        return
+    saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
+    if saved and saved.identity.recipe != recipe.model_dump(mode="json"):
+        raise TrainingError(f"{path} holds a run of another recipe; remove the folder or choose another --out")
+    if not saved or saved.step < saved.total_steps:
+        resume(path, observers, device, recipe)
+
+
+def _predict_example(recipe: Recipe, predictor: Predictor) -> dict[str, object]:
+    domain = open_domain(recipe.domains[-1])
+    item = domain.test[0]
+    found = predictor.predict(domain.source.read(item.file), domain.name, top=3)
+    return {
+        "domain": domain.name,
+        "file": item.file,
+        "truth": domain.classes[item.label],
+        "predictions": [asdict(prediction) for prediction in found],
+    }

@@ -1,0 +1,142 @@
+"""Measure a run or a model file: accuracy, usage and cost of every domain, and the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import bundle_bytes
+from prunus.config import DEMO_PREFIX, Crops, DomainChoice, Recipe, parse_recipe
+from prunus.data.domains import SPLITS, open_domain
+from prunus.data.loading import load_images
+from prunus.errors import DataError, UnknownNameError
+from prunus.measure.accuracy import accuracy, num_crops
+from prunus.measure.cost import CostReport, count_costs
+from prunus.measure.score import decathlon_score, efficiency_scores
+from prunus.methods.table import find_method
+from prunus.probabilities import Logits
+from prunus.runtime.predictor import Predictor
+from prunus.training.loop import net_logits
+from prunus.training.run import open_run
+from prunus.verbs.prune import pack_run
+
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to measure: a masked network or a model file."""
+
+    recipe: Recipe
+    bundle: Bundle
+    logits: Callable[[str], Logits]
+    model_bytes: int
+
+
+def evaluate(
+    target: str | Path,
+    split: str = "test",
+    data: str | Path | None = None,
+    crops: Crops | None = None,
+    device: str = "auto",
+) -> Results:
+    """Measure a run folder or a model file on a split of its domains.
+
+    Args:
+        data: a folder that holds the domains by name, where they are not at the place the recipe names.
+        crops: how many crops of an image are averaged; the recipe's own number where left out.
+    """
+    if split not in SPLITS:
+        raise UnknownNameError("split", split, SPLITS)
+    subject = open_subject(Path(target), device)
+    settings = subject.recipe.evaluation
+    found: dict[str, dict[str, float | int]] = {}
+    for choice in subject.recipe.domains:
+        domain = open_domain(_locate(choice, data), subject.recipe.training.validation_share)
+        entry = subject.bundle.manifest.domains[choice.name]
+        if domain.classes != entry.classes:
+            raise DataError(
+                f"the classes of domain {choice.name!r} in {domain.source.path} are not those the model was trained on"
+            )
+        images = load_images(domain, split, entry.preprocess, subject.recipe.skip_bad_images)
+        count = num_crops(crops or settings.crops, choice.mirrored, entry.preprocess)
+        right = accuracy(subject.logits(choice.name), images, entry.preprocess, count, settings.batch_size)
+        found[choice.name] = {"accuracy": right, "images": len(images), "crops": count}
+    return _results(subject, split, found)
+
+
+def open_subject(path: Path, device: str = "auto") -> Subject:
+    """Open a run folder or a model file for measuring."""
+    if path.is_dir():
+        run = open_run(path, device)
+        bundle = pack_run(run)
+        return Subject(run.recipe, bundle, lambda domain: net_logits(run.net, domain), len(bundle_bytes(bundle)))
+    predictor = Predictor(path)
+    recipe = parse_recipe(predictor.bundle.manifest.provenance["recipe"])
+    return Subject(recipe, predictor.bundle, lambda d: lambda x: predictor.logits(x, d), path.stat().st_size)
+
+
+def bundle_costs(bundle: Bundle, has_switches: bool) -> CostReport:
+    """Count the costs of a bundle."""
+    convs = bundle.manifest.convs
+    areas = {name: conv.kernel[0] * conv.kernel[1] for name, conv in convs.items()}
+    positions = {name: conv.positions for name, conv in convs.items()}
+    return count_costs(bundle.layer_masks(), areas, positions, bundle.domains, has_switches)
+
+
+def _locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
+    if data is not None:
+        folder = Path(data) / choice.name
+        zipped = folder.with_name(f"{choice.name}.zip")
+        return choice.model_copy(update={"path": str(zipped if zipped.is_file() else folder)})
+    if not choice.path.startswith(DEMO_PREFIX) and not Path(choice.path).is_absolute():
+        raise DataError(
+            f"the model file does not say where the images of {choice.name!r} lie; name their folder with --data DIR"
+        )
+    return choice
+
+
+def _results(subject: Subject, split: str, found: dict[str, dict[str, float | int]]) -> Results:
+    recipe, method = subject.recipe, find_method(subject.recipe.method)
+    costs = bundle_costs(subject.bundle, has_switches=method.has_budget)
+    accuracies = [float(entry["accuracy"]) for entry in found.values()]
+    domains = {
+        name: entry | {"usage": costs.usage(name), "macs": costs.macs(name), "macs_ratio": costs.macs_ratio(name)}
+        for name, entry in found.items()
+    }
+    return {
+        "method": recipe.method,
+        "backbone": recipe.backbone.name,
+        "budget": recipe.budget if method.has_budget else None,
+        "sharing": recipe.sharing.loss if method.has_sharing else None,
+        "seed": recipe.seed,
+        "split": split,
+        "domains": domains,
+        "mean_accuracy": sum(accuracies) / len(accuracies),
+        "union": costs.union(),
+        "intersection": costs.intersection(),
+        "sparsity": costs.sparsity(),
+        "params_ratio": costs.params_ratio(),
+        "macs_ratio": costs.mean_macs_ratio(),
+        "macs_ratio_with_source": costs.mean_macs_ratio(with_source=True),
+        "dense_macs": costs.dense_macs(),
+        "model_bytes": subject.model_bytes,
+        "dense_bytes": subject.bundle.manifest.dense_bytes,
+        "scores": _scores(recipe, accuracies, costs),
+    }
+
+
+def _scores(recipe: Recipe, accuracies: list[float], costs: CostReport) -> dict[str, float | None] | None:
+    """Compute S and its relatives where the recipe gives the accuracies they compare with."""
+    finetuned = [choice.finetune_accuracy for choice in recipe.domains]
+    feature = [choice.feature_accuracy for choice in recipe.domains]
+    known = [value for value in finetuned if value is not None]
+    if len(known) < len(finetuned):
+        return None
+    baseline = [value for value in feature if value is not None]
+    feature_score = decathlon_score(baseline, known) if len(baseline) == len(known) else None
+    score = decathlon_score(accuracies, known)
+    return asdict(efficiency_scores(score, costs.mean_macs_ratio(), costs.params_ratio(), feature_score))

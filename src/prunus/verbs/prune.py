@@ -1,0 +1,53 @@
+"""Write a run as one small model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import write_bundle
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import DEMO_PREFIX, Recipe
+from prunus.pruning.pack import pack
+from prunus.training.run import TrainedRun, domain_preprocess, open_run
+from prunus.version import __version__
+
+
+def prune(run: str | Path, out: str | Path) -> Path:
+    """Drop every kernel that no domain of a run uses and write the rest to one file."""
+    write_bundle(Path(out), pack_run(open_run(Path(run), device="cpu")))
+    return Path(out)
+
+
+def pack_run(run: TrainedRun) -> Bundle:
+    """Pack an opened run, with its recipe and versions as provenance."""
+    domains = {
+        choice.name: DomainEntry(
+            classes=run.net.classes[choice.name],
+            preprocess=domain_preprocess(run.backbone, choice),
+            mirrored=choice.mirrored,
+        )
+        for choice in run.recipe.domains
+    }
+    provenance = {
+        "prunus": __version__,
+        "torch": torch.__version__.split("+")[0],
+        "backbone_sha256": run.checkpoint.identity.backbone,
+        "step": run.checkpoint.step,
+        "total_steps": run.checkpoint.total_steps,
+        "recipe": _public_recipe(run.recipe),
+    }
+    return pack(run.net, run.backbone, domains, provenance)
+
+
+def _public_recipe(recipe: Recipe) -> dict[str, Any]:
+    """Keep the recipe, but not where on this machine its files lie."""
+    content: dict[str, Any] = recipe.model_dump(mode="json")
+    for domain in content["domains"]:
+        if not domain["path"].startswith(DEMO_PREFIX):
+            domain["path"] = Path(domain["path"]).name
+    content["backbone"]["weights"] = Path(content["backbone"]["weights"]).name
+    return content

@@ -1,0 +1,43 @@
+"""List backbones: how large they are, what they see, and where their weights come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prunus.backbone.zoo import ZOO, load_backbone
+from prunus.config import BackboneChoice
+from prunus.masks.layout import switch_layout
+
+
+@dataclass(frozen=True)
+class ZooRow:
+    """One backbone."""
+
+    name: str
+    input_size: int
+    conv_weights: int
+    switches: int
+    macs: int
+    weights: str
+    top1: float | None
+
+
+def zoo(names: Sequence[str] = ()) -> list[ZooRow]:
+    """Describe the bundled backbones, or any others by name; no weights are downloaded."""
+    return [_describe(name) for name in names or ZOO]
+
+
+def _describe(name: str) -> ZooRow:
+    backbone = load_backbone(BackboneChoice(name=name, weights="random"))
+    convs = switch_layout(backbone.network).convs
+    entry = ZOO.get(name)
+    return ZooRow(
+        name,
+        backbone.preprocess.size,
+        sum(conv.num_kernels * conv.kernel_area for conv in convs),
+        sum(conv.num_kernels for conv in convs),
+        sum(conv.num_kernels * conv.kernel_area * backbone.probe.positions.get(conv.name, 0) for conv in convs),
+        f"bundled ({entry.trained_on})" if entry else "timm, from the hub or a local file",
+        entry.top1 if entry else None,
+    )
