@@ -49,7 +49,7 @@ def _summary(results: Results) -> str:
         f"One file of {megabytes(results['model_bytes'])} serves all {len(results['domains'])} domains with "
         f"[bold]{percent(results['params_ratio'], 0)}[/] of the backbone's parameters and "
         f"[bold]{percent(results['macs_ratio'], 0)}[/] of its computation per image, and is right "
-        f"[bold]{abs(gain):.1f} points[/] {'more' if gain >= 0 else 'less'} often than frozen features of the whole backbone."
+        f"[bold]{abs(gain):.1f} points[/] {'more' if gain >= 0 else 'less'} often than the backbone's frozen features."
     )
 
 

@@ -69,8 +69,8 @@ def switch_layout(network: nn.Module) -> SwitchLayout:
         kind = type(module).__name__
         if kind not in PLAIN_CONVOLUTIONS:
             raise BackboneError(
-                f"layer {name!r} is a {kind}, which changes its weights before use, so that a kernel switched off could "
-                f"come back; choose a network with plain convolutions"
+                f"layer {name!r} is a {kind}, which changes its weights before use, so that a kernel switched off "
+                f"could come back; choose a network with plain convolutions"
             )
         out_channels, in_channels, height, width = module.weight.shape
         convs.append(ConvShape(name, out_channels, in_channels, (height, width)))

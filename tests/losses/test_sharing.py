@@ -1,0 +1,97 @@
+"""The closed-form gradients against autograd over the formulas as the paper writes them."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from prunus.errors import UnknownNameError
+from prunus.losses import sharing
+from prunus.losses.constraint import Constraint
+from prunus.losses.sharing import SHARING_LOSSES, find_sharing_loss
+
+
+def _folded(mask: Tensor) -> tuple[Tensor, Tensor]:
+    common, total = mask[0], mask[0]
+    for row in mask[1:]:
+        common = common * row
+        total = total + row - total * row
+    return common.sum(), total.sum()
+
+
+def _paper(name: str, mask: Tensor, budget: float) -> Tensor:
+    common, total = _folded(mask)
+    formulas = {
+        "intersection": lambda: 1 - common / (mask.shape[1] * budget),
+        "union": lambda: total / mask.shape[1] - budget,
+        "jaccard": lambda: 1 - common / total,
+    }
+    return formulas[name]()
+
+
+@st.composite
+def masks(draw: st.DrawFn) -> Tensor:
+    domains, switches = draw(st.integers(1, 8)), draw(st.integers(1, 40))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    mask = torch.rand(domains, switches, generator=generator) < draw(st.floats(0.05, 1.0))
+    mask[0, 0] = True  # the paper's Jaccard divides by the union
+    return mask
+
+
+@pytest.mark.parametrize("name", ["intersection", "union", "jaccard"])
+@settings(max_examples=150, deadline=None)
+@given(mask=masks(), budget=st.floats(0.05, 1.0), weight=st.floats(0.01, 10.0))
+def test_closed_form_gradients_equal_autograd_for_one_to_eight_domains(
+    name: str, mask: Tensor, budget: float, weight: float
+) -> None:
+    bits = mask.double().requires_grad_()
+    violation = _paper(name, bits, budget)
+    loss = torch.clamp(weight * violation, min=0)
+    loss.backward()  # type: ignore[no-untyped-call]
+    expected = float(violation.detach())
+    found = SHARING_LOSSES[name](mask, budget)
+    assert float(found.violation) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    # at a violation of exactly 0 both 0 and the one-sided slope are subgradients
+    if abs(expected) > 1e-6:
+        assert bits.grad is not None
+        torch.testing.assert_close(
+            found.loss_gradient(torch.tensor(weight)).double(), bits.grad, rtol=1e-5, atol=1e-7
+        )
+
+
+def test_union_of_three_domains_by_hand() -> None:
+    mask = torch.tensor([[1, 0, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=torch.bool)
+    found = SHARING_LOSSES["union"](mask, 0.25)
+    assert float(found.violation) == pytest.approx(3 / 4 - 0.25)
+    expected = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 0, 0]]) / 4
+    torch.testing.assert_close(found.gradient, expected)
+
+
+def test_a_constraint_that_holds_has_no_gradient() -> None:
+    found = SHARING_LOSSES["union"](torch.zeros(3, 8, dtype=torch.bool), 0.5)
+    assert float(found.violation) == -0.5
+    assert found.loss_gradient(torch.tensor(7.0)).abs().sum() == 0
+
+
+def test_all_switches_off_gives_finite_losses() -> None:
+    mask = torch.zeros(3, 5, dtype=torch.bool)
+    for loss in SHARING_LOSSES.values():
+        found = loss(mask, 0.5)
+        assert torch.isfinite(found.violation)
+        assert torch.isfinite(found.gradient).all()
+
+
+def test_an_unknown_loss_names_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'union'"):
+        find_sharing_loss("unoin")
+
+
+def test_adding_a_sharing_loss_is_one_function_and_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_most_half_common(mask_DM: Tensor, budget: float) -> Constraint:
+        size, gradient = sharing.intersection(mask_DM)
+        return Constraint(size / mask_DM.shape[1] - budget / 2, gradient / mask_DM.shape[1])
+
+    monkeypatch.setitem(SHARING_LOSSES, "at_most_half_common", at_most_half_common)
+    found = find_sharing_loss("at_most_half_common")(torch.ones(2, 4, dtype=torch.bool), 0.5)
+    assert float(found.violation) == pytest.approx(0.75)

@@ -1,0 +1,76 @@
+"""Who may import whom: the table that keeps the rooms apart, checked against the source."""
+
+import ast
+from pathlib import Path
+
+import prunus
+
+ROOT = Path(prunus.__file__).parent
+
+# room -> rooms it may import; `errors`, `files` and `version` are open to all, nobody imports `cli`
+MAY_IMPORT = {
+    "errors": set(),
+    "version": set(),
+    "files": {"errors"},
+    "config": {"errors"},
+    "images": {"errors"},
+    "probabilities": {"images"},
+    "losses": {"errors"},
+    "data": {"config", "images"},
+    "backbone": {"config", "images"},
+    "masks": {"backbone"},
+    "methods": {"masks", "backbone"},
+    "measure": {"config", "data", "images", "probabilities"},
+    "training": {"config", "data", "images", "probabilities", "backbone", "masks", "methods", "losses", "measure"},
+    "bundle": {"images"},
+    "pruning": {"backbone", "masks", "bundle"},
+    "runtime": {"bundle", "images", "probabilities", "backbone"},
+    "report": {"measure"},
+    "verbs": {
+        *("config", "data", "images", "probabilities", "backbone", "masks", "methods", "training"),
+        *("measure", "pruning", "bundle", "runtime", "report"),
+    },
+    "cli": {"verbs", "report", "training", "runtime", "bundle", "config"},
+}
+OPEN = {"errors", "files", "version"}
+TORCH_FREE = ("errors", "files", "config", "images", "probabilities", "measure", "bundle", "report", "cli")
+
+
+def _imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module if node.module != "prunus" else f"prunus.{node.names[0].name}")
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def test_every_room_imports_only_what_the_table_allows() -> None:
+    wrong = []
+    for path in ROOT.rglob("*.py"):
+        room = _room(path)
+        if room == "__init__":
+            continue
+        rooms = {name.split(".")[1] for name in _imports(path) if name.startswith("prunus.")}
+        wrong += [f"{path.relative_to(ROOT)} imports {r}" for r in rooms - MAY_IMPORT[room] - OPEN - {room}]
+    assert wrong == []
+
+
+def test_what_runs_a_model_or_reads_a_file_does_not_import_torch() -> None:
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        if _room(path) in TORCH_FREE and any(name.split(".")[0] in {"torch", "timm"} for name in _imports(path))
+    ]
+    assert wrong == []
+
+
+def test_every_public_name_has_a_home() -> None:
+    names = [name for name in dir(prunus) if not name.startswith("_")]
+    assert "Predictor" in names
+    assert all(getattr(prunus, name) is not None for name in names)

@@ -1,0 +1,123 @@
+"""One step of the method, against an independent one written with autograd."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from prunus.config import Recipe, parse_recipe
+from prunus.masks.binarize import binarize
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.table import METHODS
+from prunus.training.learner import Batch, Learner
+
+CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
+
+
+def _recipe(**changes: object) -> Recipe:
+    content: dict[str, object] = {"backbone": "wrn14_2", "domains": ["a", "b"], "budget": 0.3}
+    return parse_recipe(content | changes)
+
+
+def _net(method: str = "budget_aware", seed: int = 0) -> MultiDomainNet:
+    torch.manual_seed(seed)
+    network = nn.Sequential(
+        nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    )
+    net = MultiDomainNet(network, 5, CLASSES, METHODS[method].adapters(network, 2))
+    if net.switches:
+        with torch.no_grad():
+            net.switches.scores_DM.copy_(torch.randn(net.switches.scores_DM.shape) * 0.01)
+    return net
+
+
+def _batch(domain: int, seed: int = 0) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    return Batch(domain, torch.randn(4, 3, 9, 9, generator=generator), torch.tensor([0, 1, 1, 0]))
+
+
+def test_a_step_equals_autograd_through_the_whole_loss_with_the_papers_formulas() -> None:
+    recipe = _recipe(sharing={"loss": "union", "weight": 0.5}, training={"switch_lr": 0.001, "lr": 0.1, "momentum": 0})
+    ours, theirs = _net(), _net()
+    Learner(ours, recipe).step([_batch(1)], epoch=0)
+
+    assert theirs.switches is not None
+    scores = theirs.switches.scores_DM
+    bits = [binarize(row) for row in scores]
+    usage = bits[1].mean()
+    multiplier = float((usage - 0.3).clamp(min=0).detach())  # one step of ascent from 0 at rate 1
+    union = bits[0] + bits[1] - bits[0] * bits[1]
+    loss = F.cross_entropy(theirs(_batch(1).images, "b"), _batch(1).labels)
+    loss = loss + multiplier * (usage - 0.3).clamp(min=0) + (0.5 * (union.mean() - 0.3)).clamp(min=0)
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.optim.Adam([scores], lr=0.001).step()
+    rest = [p for p in theirs.parameters() if p.requires_grad and p is not scores]
+    torch.optim.SGD(rest, lr=0.1).step()
+    for (name, found), expected in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_the_sharing_loss_moves_the_switches_of_domains_that_are_not_in_the_batch() -> None:
+    net = _net()
+    assert net.switches is not None
+    before = net.switches.scores_DM.detach().clone()
+    Learner(net, _recipe()).step([_batch(0)], epoch=0)
+    assert not torch.equal(net.switches.scores_DM[1], before[1])
+
+
+def test_ba2_moves_only_the_domain_of_the_batch() -> None:
+    net = _net("ba2")
+    assert net.switches is not None
+    before = net.switches.scores_DM.detach().clone()
+    Learner(net, _recipe(method="ba2")).step([_batch(0)], epoch=0)
+    assert torch.equal(net.switches.scores_DM[1], before[1])
+    assert not torch.equal(net.switches.scores_DM[0], before[0])
+
+
+def test_a_mixed_batch_weighs_every_image_the_same() -> None:
+    recipe = _recipe(method="feature", training={"momentum": 0, "lr": 1.0})
+    net = _net("feature")
+    before = [head.weight.detach().clone() for head in net.heads]  # type: ignore[operator, union-attr]
+    small = Batch(1, _batch(1).images[:2], _batch(1).labels[:2])
+    Learner(net, recipe).step([_batch(0), small], epoch=0)
+    reference = _net("feature")
+    loss = 4 * F.cross_entropy(reference(_batch(0).images, "a"), _batch(0).labels)
+    loss = loss + 2 * F.cross_entropy(reference(small.images, "b"), small.labels)
+    (loss / 6).backward()  # type: ignore[no-untyped-call]
+    for head, other, old in zip(net.heads, reference.heads, before, strict=True):
+        torch.testing.assert_close(head.weight, old - other.weight.grad)  # type: ignore[operator, union-attr, arg-type]
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(0, 1.0), (4, 1.0), (5, 0.1), (7, 0.1), (8, 0.01)])
+def test_learning_rates_drop_at_shares_of_the_epochs(epoch: int, expected: float) -> None:
+    recipe = _recipe(training={"epochs": 10, "lr": 1.0, "lr_drops": [0.5, 0.8]})
+    learner = Learner(_net(), recipe)
+    learner.step([_batch(0)], epoch)
+    assert learner.sgd.param_groups[0]["lr"] == pytest.approx(expected)
+
+
+def test_a_fixed_sharing_weight_stays_and_a_learned_one_climbs() -> None:
+    fixed, learned = Learner(_net(), _recipe(sharing={"weight": 0.5})), Learner(_net(), _recipe())
+    seen = []
+    for _ in range(3):
+        fixed.step([_batch(0)], 0)
+        learned.step([_batch(0)], 0)
+        seen.append(float(learned.sharing_multiplier))
+    assert float(fixed.sharing_multiplier) == 0.5
+    assert 0 < seen[0] < seen[1] < seen[2]
+
+
+def test_state_taken_out_and_put_back_goes_on_bit_for_bit() -> None:
+    straight, recipe = Learner(_net(), _recipe()), _recipe()
+    for step in range(6):
+        straight.step([_batch(step % 2, step)], 0)
+    first = Learner(_net(), recipe)
+    for step in range(3):
+        first.step([_batch(step % 2, step)], 0)
+    second = Learner(_net(), recipe)
+    second.restore({name: tensor.clone() for name, tensor in first.tensors().items()})
+    for step in range(3, 6):
+        second.step([_batch(step % 2, step)], 0)
+    expected, found = straight.tensors(), second.tensors()
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)

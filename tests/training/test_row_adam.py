@@ -1,0 +1,36 @@
+"""Row-wise Adam against torch's own, row by row."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prunus.training.row_adam import RowAdam
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**31), domains=st.integers(1, 4), steps=st.integers(1, 12))
+def test_every_row_moves_as_if_torchs_adam_had_it_alone(seed: int, domains: int, steps: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(domains, 7, generator=generator)
+    rows = [row.clone().requires_grad_() for row in scores]
+    theirs = [torch.optim.Adam([row], lr=0.01) for row in rows]
+    ours = RowAdam(scores)
+    for _ in range(steps):
+        active = torch.rand(domains, generator=generator) < 0.5
+        gradient = torch.randn(domains, 7, generator=generator)
+        ours.step(gradient, active, lr=0.01)
+        for row, optimizer, one, takes_part in zip(rows, theirs, gradient, active, strict=True):
+            if takes_part:
+                row.grad = one.clone()
+                optimizer.step()
+    torch.testing.assert_close(scores, torch.stack(rows).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_that_takes_no_part_is_left_exactly_as_it_was() -> None:
+    scores = torch.randn(2, 5)
+    optimizer = RowAdam(scores)
+    optimizer.step(torch.randn(2, 5), torch.tensor([True, True]), lr=0.1)
+    before = scores.clone()
+    optimizer.step(torch.randn(2, 5), torch.tensor([True, False]), lr=0.1)
+    assert torch.equal(scores[1], before[1])
+    assert not torch.equal(scores[0], before[0])
