@@ -1,1 +1,59 @@
-x = 1
+"""Small image domains, made on the spot."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from PIL import Image
+
+settings.register_profile("shared_machine", deadline=None)  # the time of one example says nothing on a busy machine
+settings.load_profile("shared_machine")
+
+
+@pytest.fixture
+def make_domain(tmp_path: Path) -> Callable[..., Path]:
+    """Give a function that writes a folder domain: every class has its colour, every image its own noise."""
+
+    def make(
+        name: str = "domain",
+        classes: Sequence[str] = ("a", "b"),
+        train: int = 4,
+        test: int = 2,
+        validation: int = 0,
+        size: tuple[int, int] = (8, 8),
+    ) -> Path:
+        root = tmp_path / name
+        for split, count in (("train", train), ("validation", validation), ("test", test)):
+            for label, index in ((label, index) for label in classes for index in range(count)):
+                file = f"{split}/{label}/{index}.png"
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                _noise(zlib.crc32(label.encode()), zlib.crc32(file.encode()), size).save(root / file)
+        return root
+
+    return make
+
+
+@pytest.fixture
+def make_zip() -> Callable[[Path], Path]:
+    """Give a function that packs a folder, empty folders too, into a zip beside it."""
+
+    def make(folder: Path) -> Path:
+        path = folder.with_name(f"{folder.name}.zip")
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+            for entry in sorted(folder.rglob("*")):
+                file.write(entry, entry.relative_to(folder).as_posix())
+        return path
+
+    return make
+
+
+def _noise(colour_seed: int, seed: int, size: tuple[int, int]) -> Image.Image:
+    colour = np.random.default_rng(colour_seed).integers(32, 224, 3)
+    noise = np.random.default_rng(seed).integers(-24, 25, (size[1], size[0], 3))
+    return Image.fromarray((colour + noise).astype(np.uint8))

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from prunus.data import sources
+from prunus.data.sources import FolderSource, ZipSource, demo_names, open_source
+from prunus.errors import DataError, UnknownNameError
+
+
+def test_a_folder_and_its_zip_list_and_read_the_same(
+    make_domain: Callable[..., Path], make_zip: Callable[[Path], Path]
+) -> None:
+    folder = make_domain()
+    (folder / "train" / "empty").mkdir()
+    loose, packed = open_source(folder), open_source(make_zip(folder))
+    assert isinstance(loose, FolderSource)
+    assert isinstance(packed, ZipSource)
+    assert loose.names() == packed.names()
+    assert "train/empty/" in loose.names()
+    assert "train/a/0.png" in loose.names()
+    assert len(loose.names()) == 2 * (4 + 2) + 1
+    assert loose.read("train/a/0.png") == packed.read("train/a/0.png") == (folder / "train/a/0.png").read_bytes()
+
+
+def test_a_class_folder_that_is_a_link_is_listed_like_any_other(make_domain: Callable[..., Path]) -> None:
+    folder = make_domain()
+    expected = open_source(folder).names()
+    (folder / "train" / "a").rename(folder.parent / "elsewhere")
+    (folder / "train" / "a").symlink_to(folder.parent / "elsewhere")
+    assert open_source(folder).names() == expected
+
+
+def test_threads_that_read_one_zip_get_the_right_bytes(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        for index in range(50):
+            file.writestr(f"{index}", bytes([index]) * 5000)
+    source = open_source(tmp_path / "x.zip")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda index: source.read(f"{index}"), range(50)))
+    assert found == [bytes([index]) * 5000 for index in range(50)]
+
+
+def test_a_file_that_is_no_zip_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.zip").write_text("no zip")
+    with pytest.raises(DataError, match=r"x\.zip is not a readable zip file"):
+        open_source(tmp_path / "x.zip")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_member_is_refused_by_its_name(tmp_path: Path, compression: int) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", compression) as file:
+        file.writestr("train/a/x.png", bytes(range(256)) * 20)
+        start = file.start_dir
+    content = bytearray(path.read_bytes())
+    first = content.index(b"x.png") + len(b"x.png")
+    content[first:start] = b"\xff" * (start - first)
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"train/a/x\.png in .*x\.zip is damaged"):
+        open_source(path).read("train/a/x.png")
+
+
+def test_a_member_that_claims_to_be_giant_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as file:
+        file.writestr("big", b"x" * 101)
+        file.writestr("small", b"x" * 100)
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 100)
+    source = open_source(tmp_path / "x.zip")
+    assert source.read("small") == b"x" * 100
+    with pytest.raises(DataError, match="big in .* claims 101 bytes; at most 100 are read"):
+        source.read("big")
+
+
+def test_a_missing_path_lists_its_neighbours_and_names_the_nearest(tmp_path: Path) -> None:
+    for name in ("flowers", "signs", ".hidden"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(UnknownNameError) as caught:
+        open_source(tmp_path / "flower")
+    assert "'flower'; did you mean 'flowers'? known: flowers, signs" in str(caught.value)
+    assert ".hidden" not in str(caught.value)
+
+
+def test_the_nearest_neighbour_is_named_even_among_very_many(tmp_path: Path) -> None:
+    for name in [*(f"a{index}" for index in range(30)), "zebras"]:
+        (tmp_path / name).mkdir()
+    with pytest.raises(UnknownNameError, match="did you mean 'zebras'"):
+        open_source(tmp_path / "zebra")
+
+
+def test_a_path_without_neighbours_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no folder or zip file .*nothing"):
+        open_source(tmp_path / "no" / "nothing")
+
+
+def test_an_unknown_demo_domain_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown demo domain 'fasion'; did you mean 'fashion'\?"):
+        open_source("demo:fasion")
+
+
+@pytest.mark.parametrize("name", ["characters", "clothing", "fashion", "fruits", "signs"])
+def test_every_demo_domain_has_images_to_train_and_test_on(name: str) -> None:
+    assert name in demo_names()
+    names = open_source(f"demo:{name}").names()
+    assert any(file.startswith("train/") for file in names)
+    assert any(file.startswith("test/") for file in names)

@@ -1,0 +1,106 @@
+"""A packed model gives the masked network's logits, whatever the masks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import bundle_bytes, read_bundle, write_bundle
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import BackboneChoice
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.table import adapt
+from prunus.pruning.pack import dense_bytes, network_masks, pack
+from prunus.runtime.predictor import Predictor
+
+CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
+NETWORKS = {"wrn14_2": 32, "wrn28_4": 64, "timm/resnet18": 64, "timm/mobilenetv2_100": 64}
+
+
+def _backbone(name: str) -> Backbone:
+    weights = "random" if name.startswith("timm/") else "pretrained"
+    return load_backbone(BackboneChoice(name=name, weights=weights, size=NETWORKS[name]))
+
+
+def _random_net(backbone: Backbone, seed: int, density: float, method: str = "budget_aware") -> MultiDomainNet:
+    net = adapt(backbone, CLASSES, method)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
+        if net.switches:
+            scores = net.switches.scores_DM
+            scores.copy_(torch.rand(scores.shape, generator=generator) - (1 - density))
+            layer = net.switches.layout.convs[1]
+            net.switches.layout.views(scores)[layer.name].fill_(-1.0)  # one layer all off, in every domain
+        for domain in CLASSES:  # running statistics that differ from the backbone's
+            size = backbone.preprocess.size
+            net.train()(torch.randn(4, 3, size, size, generator=generator), domain)
+    return net.eval()
+
+
+def _pack(net: MultiDomainNet, backbone: Backbone) -> Bundle:
+    entries = {
+        name: DomainEntry(classes=names, preprocess=backbone.preprocess, mirrored=True) for name, names in CLASSES.items()
+    }
+    return pack(net, backbone, entries, {"recipe": {}})
+
+
+@pytest.mark.parametrize("method", ["budget_aware", "feature"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_file_predicts_the_masked_networks_logits(name: str, method: str, tmp_path: Path) -> None:
+    backbone = _backbone(name)
+    net = _random_net(backbone, seed=3, density=0.6, method=method)
+    write_bundle(tmp_path / "m.prunus", _pack(net, backbone))
+    predictor = Predictor(tmp_path / "m.prunus")
+    images = torch.randn(3, 3, NETWORKS[name], NETWORKS[name], generator=torch.Generator().manual_seed(0))
+    for domain in ["a", "b", "a"]:
+        with torch.no_grad():
+            expected = net(images, domain).numpy()
+        found = predictor.logits(images.numpy(), domain)
+        assert np.isfinite(expected).all()
+        assert np.abs(found - expected).max() <= 1e-5 * max(1.0, float(np.abs(expected).max()))
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**31), density=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_a_bundle_keeps_exactly_the_union_and_every_mask(seed: int, density: float) -> None:
+    backbone = _backbone("wrn14_2")
+    net = _random_net(backbone, seed, density)
+    bundle = _pack(net, backbone)
+    for layer, masks in network_masks(net).items():
+        assert np.array_equal(bundle.union(layer), masks.any(axis=0))
+        assert len(bundle.arrays[f"kernels/{layer}"]) == masks.any(axis=0).sum()
+        weight = net.network.state_dict()[f"{layer}.weight"].numpy()
+        for domain, mask in zip(CLASSES, masks, strict=True):
+            assert np.array_equal(bundle.mask(domain, layer), mask)
+            assert np.array_equal(bundle.weight(layer, mask), weight * mask[:, :, None, None])
+
+
+def test_a_file_read_back_is_the_bundle_that_was_written_and_the_same_bytes(tmp_path: Path) -> None:
+    backbone = _backbone("wrn14_2")
+    bundle = _pack(_random_net(backbone, 1, 0.3), backbone)
+    write_bundle(tmp_path / "m.prunus", bundle)
+    again = read_bundle(tmp_path / "m.prunus")
+    assert again.manifest == bundle.manifest
+    assert all(np.array_equal(again.arrays[name], array) for name, array in bundle.arrays.items())
+    assert bundle_bytes(again) == (tmp_path / "m.prunus").read_bytes() == bundle_bytes(bundle)
+
+
+def test_the_file_holds_little_more_than_the_union_weights_bits_norms_and_heads() -> None:
+    backbone = _backbone("wrn28_4")
+    net = _random_net(backbone, 1, 0.2)
+    bundle = _pack(net, backbone)
+    masks = network_masks(net)
+    kept = {layer: int(mask.any(axis=0).sum()) for layer, mask in masks.items()}
+    bound = sum(36 * count + -(-mask[0].size // 8) for count, mask in zip(kept.values(), masks.values(), strict=True))
+    bound += len(CLASSES) * sum(-(-count // 8) for count in kept.values())
+    bound += sum(array.nbytes for name, array in bundle.arrays.items() if name.startswith(("norm/", "head/")))
+    assert bound < len(bundle_bytes(bundle)) < 1.03 * bound
+    assert len(bundle_bytes(bundle)) < 0.5 * dense_bytes(net)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prunus.errors import StorageError
+from prunus.files import write_atomically, write_json
+
+FULL_DISK = """
+import pathlib, resource, signal, sys
+from prunus.errors import StorageError
+from prunus.files import write_atomically
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_atomically(pathlib.Path(sys.argv[1]), b"n" * 100_000)
+except StorageError as error:
+    print(error)
+    sys.exit(7)
+"""
+
+
+def test_the_content_is_written_and_folders_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "file.bin"
+    write_atomically(path, b"\x00new")
+    assert path.read_bytes() == b"\x00new"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_existing_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"a long old content")
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_the_content_reaches_the_disk_before_the_name_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen = tmp_path / "file", []
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append((os.fstat(descriptor).st_size, path.read_bytes())))
+    write_atomically(path, b"newer")
+    assert seen == [(5, b"old")]
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="cannot write .*file: No space left on device"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_real_write_that_the_system_cuts_short_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 7, done.stderr
+    assert f"cannot write {path}: File too large" in done.stdout
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_parent_that_is_a_file_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "parent").write_bytes(b"old")
+    with pytest.raises(StorageError, match="cannot write"):
+        write_atomically(tmp_path / "parent" / "file", b"new")
+    assert (tmp_path / "parent").read_bytes() == b"old"
+
+
+def test_json_is_readable_text_and_comes_back_the_same(tmp_path: Path) -> None:
+    content = {"name": "Blüte", "sizes": [1, 2.5], "none": None}
+    write_json(tmp_path / "x.json", content)
+    text = (tmp_path / "x.json").read_text(encoding="utf-8")
+    assert json.loads(text) == content
+    assert "Blüte" in text
+    assert text.endswith("}\n")
+
+
+def test_json_with_a_number_that_is_none_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "x.json", {"loss": float("nan")})
+    assert (tmp_path / "x.json").read_text() == "{}"
