@@ -233,9 +233,9 @@ def test_differences_name_key_and_both_values() -> None:
 def test_a_recipe_cannot_be_changed() -> None:
     recipe = parse()
     with pytest.raises(ValidationError, match="frozen"):
-        recipe.budget = 0.5  # type: ignore[misc]
+        recipe.budget = 0.5
     with pytest.raises(ValidationError, match="frozen"):
-        recipe.training.epochs = 5  # type: ignore[misc]
+        recipe.training.epochs = 5
 
 
 def test_a_missing_recipe_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -40,6 +40,14 @@ def test_an_existing_file_is_replaced_whole(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
+def test_the_old_content_itself_is_never_written_over(tmp_path: Path) -> None:
+    path, other_name = tmp_path / "file", tmp_path / "other name of the old content"
+    path.write_bytes(b"old")
+    other_name.hardlink_to(path)
+    write_atomically(path, b"new")
+    assert (path.read_bytes(), other_name.read_bytes()) == (b"new", b"old")
+
+
 def test_the_content_reaches_the_disk_before_the_name_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, seen = tmp_path / "file", []
     path.write_bytes(b"old")
@@ -55,7 +63,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkey
     path = tmp_path / "file"
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError, match="cannot write .*file: No space left on device"):
+    with pytest.raises(StorageError, match=r"cannot write .*file: No space left on device"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]

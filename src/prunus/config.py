@@ -28,7 +28,7 @@ Crops = Literal[1, 5, 10, "paper"]
 class Settings(BaseModel):
     """Frozen and strict: an unknown key or a wrong type is an error, never a silent guess."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class BackboneChoice(Settings):
@@ -118,7 +118,7 @@ class Recipe(Settings):
     sharing: Sharing = Sharing()
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
     skip_bad_images: bool = False
 
     @field_validator("domains")
@@ -150,7 +150,9 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     except (FileNotFoundError, IsADirectoryError):
         raise RecipeError(f"there is no recipe file {path}") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path} is not valid TOML: {error}") from None
+        raise RecipeError(f"{path} is not valid {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
+    if not isinstance(content, dict):
+        raise RecipeError(f"{path} holds a {type(content).__name__}, a recipe is a table of keys")
     for override in overrides:
         _override(content, override)
     return parse_recipe(content, path.parent)
@@ -196,14 +198,16 @@ def _with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
 
 
 def _explain(error: ValidationError) -> RecipeError | UnknownNameError:
-    first = error.errors()[0]
-    parts = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
-    where = ".".join(map(str, parts))
+    first, *others = error.errors()
     if first["type"] == "extra_forbidden":
-        return UnknownNameError("recipe key", where, _known_keys(parts[:-1]))
+        return UnknownNameError("recipe key", ".".join(map(str, first["loc"])), _known_keys(first["loc"][:-1]))
+    # pydantic appends the branch of a union, such as literal['learned'], which is no key
+    loc = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
+    where = ".".join(map(str, loc))
     if first["type"] == "missing":
         return RecipeError(f"the recipe lacks {where!r}")
-    message = first["msg"].removeprefix("Value error, ")
+    branches = [other for other in others if list(other["loc"][: len(loc)]) == loc]
+    message = " or ".join(dict.fromkeys(each["msg"].removeprefix("Value error, ") for each in [first, *branches]))
     got = "" if first["type"] == "value_error" else f", got {first['input']!r}"
     return RecipeError(f"recipe key {where!r}: {message}{got}")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_NAMES = 20  # an error is one line, also where a folder holds thousands of names
+
 
 class PrunusError(ValueError):
     """The parent of every error that is meant for the user."""
@@ -15,9 +17,11 @@ class UnknownNameError(PrunusError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = list(known)
-        near = difflib.get_close_matches(name, names, n=1)
+        near = difflib.get_close_matches(name, names, n=3)
         hint = f" did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"unknown {kind} {name!r};{hint} known: {', '.join(names) or 'none'}")
+        ordered = near + [other for other in names if other not in near]
+        more = f" and {len(ordered) - MOST_NAMES} more" if len(ordered) > MOST_NAMES else ""
+        super().__init__(f"unknown {kind} {name!r};{hint} known: {', '.join(ordered[:MOST_NAMES]) or 'none'}{more}")
 
 
 class RecipeError(PrunusError):

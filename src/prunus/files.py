@@ -22,9 +22,10 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):  # the folder itself may be what is wrong
-            temporary.unlink()
         raise storage_error(path, error) from error
+    finally:
+        with contextlib.suppress(OSError):  # after the rename it is gone; before, the folder may be what is wrong
+            temporary.unlink()
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:

@@ -6,20 +6,28 @@ Legend: N = images, R = stored side, S = input side of the network.
 from __future__ import annotations
 
 import io
-import warnings
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps, UnidentifiedImageError
-from pydantic import BaseModel, ConfigDict, Field
+from PIL import Image, UnidentifiedImageError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from prunus.errors import DataError
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")
 MAX_PIXELS = 64_000_000  # far above any photograph we resize to a few hundred pixels, far below a decompression bomb
+TURNS = {  # EXIF orientation -> what puts the image upright
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
@@ -35,6 +43,12 @@ class Preprocess(BaseModel):
     fit: Literal["crop", "squash"] = "crop"
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+
+    @model_validator(mode="after")
+    def _crop_fits(self) -> Preprocess:
+        if self.resize < self.size:
+            raise ValueError(f"resize must be at least size ({self.size}), got {self.resize}")
+        return self
 
     def store(self, image: Image.Image) -> Bytes:
         """Resize to the stored square, before any crop: (3, R, R)."""
@@ -64,12 +78,11 @@ def read_image(source: Path | bytes | Image.Image, name: str = "") -> Image.Imag
     """Decode any supported image to RGB: grey, palette, alpha (on white), CMYK and 16-bit ones too."""
     label = name or (str(source) if isinstance(source, Path) else "the image")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a damaged EXIF block warns; the pixels decide
-            image = source if isinstance(source, Image.Image) else _open(source)
-            if image.width * image.height > MAX_PIXELS:
-                raise ValueError(f"it has {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are read")
-            return _to_rgb(ImageOps.exif_transpose(image))
+        image = source if isinstance(source, Image.Image) else _open(source)
+        if image.width * image.height > MAX_PIXELS:
+            raise ValueError(f"it has {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are read")
+        turn = TURNS.get(_orientation(image))
+        return _to_rgb(image if turn is None else image.transpose(turn))
     except FileNotFoundError:
         raise DataError(f"there is no image {label}") from None
     except Exception as error:  # Pillow's decoders raise almost anything on damaged files
@@ -81,6 +94,14 @@ def _open(source: Path | bytes) -> Image.Image:
     if not content:
         raise ValueError("it is empty (0 bytes)")
     return Image.open(io.BytesIO(content), formats=FORMATS)  # reads the header only; the pixels come on first use
+
+
+def _orientation(image: Image.Image) -> int:
+    """Read how the camera was held; Pillow's own transposition fails on any other odd entry in the EXIF block."""
+    try:
+        return int(image.getexif().get(0x0112, 1))
+    except Exception:  # a damaged block raises almost anything, and the pixels are good all the same
+        return 1
 
 
 def _reason(error: Exception) -> str:

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load, save
 
 from prunus.bundle.bits import pack_bits, unpack_bits
-from prunus.bundle.bundle import Bundle
+from prunus.bundle.bundle import Array, Bundle
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.bundle.manifest import FORMAT_VERSION, ConvEntry, DomainEntry, Manifest
 from prunus.errors import BundleError, UnknownNameError
@@ -32,7 +32,7 @@ def bundle() -> Bundle:
         provenance={},
     )
     union = np.array([[True, False, True], [True, True, False]])
-    arrays = {
+    arrays: dict[str, Array] = {
         "union/conv": pack_bits(union),
         "kernels/conv": np.arange(1, 5, dtype=np.float32).reshape(4, 1, 1),
         "mask/a/conv": pack_bits(np.array([True, False, True, True])),
@@ -40,7 +40,7 @@ def bundle() -> Bundle:
         "head/a/bias": np.zeros(2, dtype=np.float32),
         "head/b/bias": np.zeros(3, dtype=np.float32),
     }
-    return Bundle(manifest, dict(arrays))
+    return Bundle(manifest, arrays)
 
 
 def test_masks_and_weights_lie_where_the_union_says(bundle: Bundle) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from prunus.config import DomainChoice
 from prunus.data.domains import Domain, open_domain
-from prunus.data.loading import load_images
+from prunus.data.loading import ImageSet, load_images
 from prunus.errors import DataError
 from prunus.images import Preprocess, read_image
 
@@ -41,7 +41,7 @@ def test_train_and_validation_can_be_loaded_as_one(make_domain: MakeDomain) -> N
 
 
 def test_a_split_without_images_is_refused(make_domain: MakeDomain) -> None:
-    with pytest.raises(DataError, match="domain 'mine' .* has no test images"):
+    with pytest.raises(DataError, match=r"domain 'mine' .* has no test images"):
         load_images(opened(make_domain(test=0)), "test", PREPROCESS)
 
 
@@ -102,3 +102,13 @@ def test_a_split_whose_images_are_all_bad_is_refused_even_then(make_domain: Make
         file.write_bytes(b"")
     with pytest.raises(DataError, match="every image of test is bad"):
         load_images(opened(folder), "test", PREPROCESS, skip_bad=True)
+
+
+def test_the_fingerprint_changes_with_any_pixel_and_any_label() -> None:
+    images, labels = np.zeros((2, 3, 4, 4), dtype=np.uint8), np.array([0, 1])
+    before = ImageSet(images, labels).fingerprint()
+    assert ImageSet(images.copy(), labels.copy()).fingerprint() == before
+    other = images.copy()
+    other[1, 2, 3, 3] = 1
+    assert ImageSet(other, labels).fingerprint() != before
+    assert ImageSet(images, np.array([1, 0])).fingerprint() != before

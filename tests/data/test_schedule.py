@@ -45,8 +45,8 @@ def test_every_epoch_visits_each_image_of_each_domain_once(
         for domain, indices in step.parts:
             seen[step.epoch, domain] += indices.tolist()
     assert seen.keys() == {(epoch, domain) for epoch in range(epochs) for domain in range(len(sizes))}
-    for (_, domain), indices in seen.items():
-        assert sorted(indices) == list(range(sizes[domain]))
+    for (_, domain), visited in seen.items():
+        assert sorted(visited) == list(range(sizes[domain]))
 
 
 @plans

@@ -72,7 +72,7 @@ def test_a_member_that_claims_to_be_giant_is_refused_unread(tmp_path: Path, monk
     monkeypatch.setattr(sources, "MAX_FILE_BYTES", 100)
     source = open_source(tmp_path / "x.zip")
     assert source.read("small") == b"x" * 100
-    with pytest.raises(DataError, match="big in .* claims 101 bytes; at most 100 are read"):
+    with pytest.raises(DataError, match=r"big in .* claims 101 bytes; at most 100 are read"):
         source.read("big")
 
 
@@ -93,7 +93,7 @@ def test_the_nearest_neighbour_is_named_even_among_very_many(tmp_path: Path) -> 
 
 
 def test_a_path_without_neighbours_is_said_to_be_missing(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no folder or zip file .*nothing"):
+    with pytest.raises(DataError, match=r"there is no folder or zip file .*nothing"):
         open_source(tmp_path / "no" / "nothing")
 
 

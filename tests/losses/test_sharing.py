@@ -55,9 +55,7 @@ def test_closed_form_gradients_equal_autograd_for_one_to_eight_domains(
     # at a violation of exactly 0 both 0 and the one-sided slope are subgradients
     if abs(expected) > 1e-6:
         assert bits.grad is not None
-        torch.testing.assert_close(
-            found.loss_gradient(torch.tensor(weight)).double(), bits.grad, rtol=1e-5, atol=1e-7
-        )
+        torch.testing.assert_close(found.loss_gradient(torch.tensor(weight)).double(), bits.grad, rtol=1e-5, atol=1e-7)
 
 
 def test_union_of_three_domains_by_hand() -> None:

@@ -22,7 +22,9 @@ def _net(method: str = "budget_aware", name: str = "wrn14_2", size: int = 32) ->
     net = adapt(load_backbone(BackboneChoice(name=name, weights=weights, size=size)), CLASSES, method)
     if net.switches:
         with torch.no_grad():
-            net.switches.scores_DM.copy_(torch.randn(net.switches.scores_DM.shape, generator=torch.Generator().manual_seed(1)))
+            net.switches.scores_DM.copy_(
+                torch.randn(net.switches.scores_DM.shape, generator=torch.Generator().manual_seed(1))
+            )
     return net
 
 
@@ -61,7 +63,7 @@ def test_a_step_on_one_domain_leaves_the_norms_of_the_others_alone() -> None:
 def test_with_all_switches_on_the_features_are_the_backbones() -> None:
     backbone = load_backbone(BackboneChoice(name="wrn14_2"))
     net = adapt(backbone, CLASSES, "budget_aware").eval()
-    expected = backbone.network.eval()(_images(3)) @ net.heads[0].weight.T + net.heads[0].bias  # type: ignore[operator]
+    expected = backbone.network.eval()(_images(3)) @ net.heads[0].weight.T + net.heads[0].bias
     torch.testing.assert_close(net(_images(3), "a"), expected)
 
 
@@ -71,8 +73,8 @@ def test_masked_logits_equal_a_copy_of_the_network_with_zeroed_kernels() -> None
     plain = copy.deepcopy(net.network)
     with torch.no_grad():
         for name, mask in net.switches.layer_masks().items():
-            plain.get_submodule(name).weight.mul_(mask[1][:, :, None, None])  # type: ignore[union-attr, operator]
-    expected = plain(_images(5)) @ net.heads[1].weight.T + net.heads[1].bias  # type: ignore[operator]
+            plain.get_submodule(name).weight.mul_(mask[1][:, :, None, None])  # type: ignore[operator]
+    expected = plain(_images(5)) @ net.heads[1].weight.T + net.heads[1].bias
     torch.testing.assert_close(net(_images(5), "b"), expected)
 
 

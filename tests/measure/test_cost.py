@@ -35,7 +35,16 @@ def drawn_masks(draw: st.DrawFn) -> Masks:
 @given(masks=drawn_masks())
 def test_all_costs_equal_a_brute_force_count(masks: Masks) -> None:
     domains = len(masks["stem"])
-    used, macs, union_weights, common, unused, switches, weights, dense_macs = [0] * domains, [0] * domains, 0, 0, [], 0, 0, 0
+    used, macs, union_weights, common, unused, switches, weights, dense_macs = (
+        [0] * domains,
+        [0] * domains,
+        0,
+        0,
+        [],
+        0,
+        0,
+        0,
+    )
     union = 0
     for name, (outputs, inputs, area, positions) in SHAPES.items():
         layer_unused = 0

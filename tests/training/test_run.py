@@ -61,7 +61,10 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_ends_the_same(
     assert read_checkpoint(RunFolder(tmp_path / "stopped").checkpoint).step == 3
     resume_run(tmp_path / "stopped")
     assert _same(tmp_path / "straight", tmp_path / "stopped")
-    logs = [[json.loads(line) for line in RunFolder(tmp_path / n).log.read_text().splitlines()] for n in ("straight", "stopped")]
+    logs = [
+        [json.loads(line) for line in RunFolder(tmp_path / n).log.read_text().splitlines()]
+        for n in ("straight", "stopped")
+    ]
     for entry in [*logs[0], *logs[1]]:
         del entry["seconds"]
     assert logs[0] == logs[1]
@@ -83,7 +86,11 @@ def test_a_run_killed_at_any_step_and_resumed_ends_with_the_same_weights_bit_for
     for _ in range(30):
         process = subprocess.Popen([*command, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         began = time.monotonic()
-        while not (killed / "checkpoint.safetensors").exists() and process.poll() is None and time.monotonic() - began < 60:
+        while (
+            not (killed / "checkpoint.safetensors").exists()
+            and process.poll() is None
+            and time.monotonic() - began < 60
+        ):
             time.sleep(0.01)
         before = _step(killed)
         while _step(killed) == before and process.poll() is None:

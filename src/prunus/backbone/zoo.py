@@ -14,7 +14,7 @@ from prunus.backbone.timm_networks import TIMM_PREFIX, build_timm, fetch_timm_we
 from prunus.backbone.weights import fill, read_weights
 from prunus.backbone.wrn import wrn14_2, wrn28_4
 from prunus.config import BackboneChoice
-from prunus.errors import UnknownNameError
+from prunus.errors import BackboneError, UnknownNameError
 from prunus.images import Preprocess
 
 
@@ -81,4 +81,8 @@ def _preprocess(choice: BackboneChoice) -> Preprocess:
     else:
         size, mean, std = timm_preprocess(choice.name)
     size = choice.size or size
+    if choice.resize and choice.resize < size:
+        raise BackboneError(
+            f"backbone.resize must be at least the input size of {choice.name}, {size}; got {choice.resize}"
+        )
     return Preprocess(size=size, resize=choice.resize or max(size, round(size * 9 / 8)), mean=mean, std=std)

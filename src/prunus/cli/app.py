@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _fail(kind: str, message: str, code: int) -> NoReturn:
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
     console.print(f"[bold red]{kind}:[/]", end=" ")
     console.print(message, markup=False)
     sys.exit(code)

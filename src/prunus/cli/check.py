@@ -23,7 +23,8 @@ def command(
     from prunus.verbs.check import check
 
     columns = (SpinnerColumn(), TextColumn("{task.completed} images looked at"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    errors_to = Console(stderr=True)
+    with Progress(*columns, console=errors_to, transient=True, disable=not errors_to.is_terminal) as progress:
         task = progress.add_task("", total=None)
         report = check(data, lambda: progress.advance(task))
     if as_json:

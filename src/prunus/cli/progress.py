@@ -26,6 +26,10 @@ class TrainingProgress(Observer):
         self._bar = Progress(*columns, console=console)
         self._live: Live | None = None
 
+    def noted(self, message: str) -> None:
+        """Print it."""
+        self._console.print(f"note: {message}", markup=False, highlight=False)
+
     def started(self, step: int, total_steps: int) -> None:
         """Open the display."""
         self._task = self._bar.add_task(self._title, total=total_steps, completed=step)

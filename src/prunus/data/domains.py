@@ -46,17 +46,13 @@ class Domain:
         """Give the items of one split, or of several joined by a plus sign."""
         return tuple(item for part in name.split("+") for item in getattr(self, part))
 
-    def fingerprint(self) -> str:
-        """Hash names, labels and splits, so that a resumed run notices other data."""
-        text = repr((self.classes, self.train, self.validation, self.test))
-        return hashlib.sha256(text.encode()).hexdigest()
-
 
 @dataclass(frozen=True)
 class Listing:
     """What a domain's folder holds, sorted out but not yet judged."""
 
     files: dict[str, dict[str, tuple[str, ...]]]  # split -> class -> image files
+    folders: dict[str, str]  # split -> what its folder is really called
     ignored: tuple[str, ...]
 
     def classes(self, split: str) -> set[str]:
@@ -67,22 +63,29 @@ class Listing:
 def list_files(source: Source) -> Listing:
     """Sort file names into splits and classes; hidden files and files that are no images are set aside."""
     found: dict[str, dict[str, list[str]]] = {}
+    folders: dict[str, str] = {}
     ignored: list[str] = []
     for name in source.names():
         parts = PurePosixPath(name).parts
-        if any(part.startswith((".", "__MACOSX")) for part in parts):
+        if not parts or any(_is_hidden(part) for part in parts[:2]):
             continue
+        is_folder, is_hidden = name.endswith("/"), any(map(_is_hidden, parts))
         split = SPLIT_FOLDERS.get(parts[0])
-        if split and name.endswith("/") and len(parts) == 2:
-            found.setdefault(split, {}).setdefault(parts[1], [])
-        elif split and len(parts) >= 3 and PurePosixPath(name).suffix.lower() in SUFFIXES:
-            found.setdefault(split, {}).setdefault(parts[1], []).append(name)
-        elif not name.endswith("/"):
+        in_class = split is not None and len(parts) >= (2 if is_folder else 3)
+        if split and in_class:  # a class that holds no image is still a class, to be complained about
+            folders[split] = parts[0]
+            images = found.setdefault(split, {}).setdefault(parts[1], [])
+            if not is_folder and not is_hidden and PurePosixPath(name).suffix.lower() in SUFFIXES:
+                images.append(name)
+                continue
+        if not is_folder and not is_hidden:
             ignored.append(name)
-    return Listing(
-        {split: {label: tuple(names) for label, names in classes.items()} for split, classes in found.items()},
-        tuple(ignored),
-    )
+    by_split = {split: {label: tuple(names) for label, names in classes.items()} for split, classes in found.items()}
+    return Listing(by_split, folders, tuple(ignored))
+
+
+def _is_hidden(part: str) -> bool:
+    return part.startswith((".", "__MACOSX"))
 
 
 def open_domain(choice: DomainChoice, validation_share: float = 0.1) -> Domain:

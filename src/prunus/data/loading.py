@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,12 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def fingerprint(self) -> str:
+        """Hash pixels and labels, so that a resumed run notices other data."""
+        digest = hashlib.sha256(self.labels.tobytes())
+        digest.update(np.ascontiguousarray(self.images).data)
+        return digest.hexdigest()
 
 
 def load_images(domain: Domain, split: str, preprocess: Preprocess, skip_bad: bool = False) -> ImageSet:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+import lzma
+import os
 import zipfile
+import zlib
 from importlib import resources
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +14,8 @@ from prunus.config import DEMO_PREFIX
 from prunus.errors import DataError, UnknownNameError
 
 MAX_FILE_BYTES = 256 * 2**20  # a zip member may claim any size; no image we train on is larger
+
+DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, NotImplementedError, RuntimeError)
 
 
 class Source(Protocol):
@@ -30,18 +34,26 @@ class FolderSource:
         self.path = path
 
     def names(self) -> list[str]:
-        """List all files, and the folders that hold nothing."""
-        found = []
-        for entry in self.path.rglob("*"):
-            if entry.is_file():
-                found.append(entry.relative_to(self.path).as_posix())
-            elif entry.is_dir() and not any(entry.iterdir()):
-                found.append(entry.relative_to(self.path).as_posix() + "/")
+        """List all files, and the folders that hold nothing; links are followed, but never in a circle."""
+        found, visited = [], set()
+        for place, folders, files in os.walk(self.path, followlinks=True):
+            real = os.path.realpath(place)
+            if real in visited:
+                folders.clear()
+                continue
+            visited.add(real)
+            inside = Path(place).relative_to(self.path)
+            found += [(inside / file).as_posix() for file in files]
+            if not folders and not files:
+                found.append(f"{inside.as_posix()}/")
         return sorted(found)
 
     def read(self, name: str) -> bytes:
         """Read one file whole."""
-        return (self.path / name).read_bytes()
+        try:
+            return (self.path / name).read_bytes()
+        except OSError as error:
+            raise DataError(f"cannot read {self.path / name}: {error.strerror or error}") from None
 
 
 class ZipSource:
@@ -49,7 +61,6 @@ class ZipSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = threading.Lock()  # ZipFile shares one file position between threads
         try:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, OSError) as error:
@@ -64,16 +75,15 @@ class ZipSource:
 
     def read(self, name: str) -> bytes:
         """Read one member whole, checking its checksum."""
-        with self._lock:
-            info = self._zip.getinfo(name)
-            if info.file_size > MAX_FILE_BYTES:
-                raise DataError(
-                    f"{name} in {self.path} claims {info.file_size:,} bytes; at most {MAX_FILE_BYTES:,} are read"
-                )
-            try:
-                return self._zip.read(info)
-            except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
-                raise DataError(f"{name} in {self.path} is damaged: {error}") from None
+        info = self._zip.getinfo(name)
+        if info.file_size > MAX_FILE_BYTES:
+            raise DataError(
+                f"{name} in {self.path} claims {info.file_size:,} bytes; at most {MAX_FILE_BYTES:,} are read"
+            )
+        try:
+            return self._zip.read(info)
+        except DAMAGE as error:
+            raise DataError(f"{name} in {self.path} is damaged: {error}") from None
 
 
 def bundled(folder: str) -> Path:
@@ -102,5 +112,5 @@ def open_source(path: str | Path) -> Source:
     parent = place.parent
     near = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")] if parent.is_dir() else []
     if near:
-        raise UnknownNameError(f"domain path in {parent}", place.name, sorted(near)[:20])
+        raise UnknownNameError(f"domain path in {parent}", place.name, sorted(near))
     raise DataError(f"there is no folder or zip file {place}")

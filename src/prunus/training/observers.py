@@ -39,6 +39,9 @@ class EpochReport:
 class Observer:
     """Sees a training pass by; does nothing by itself."""
 
+    def noted(self, message: str) -> None:
+        """Something is worth knowing."""
+
     def started(self, step: int, total_steps: int) -> None:
         """Training begins, or goes on, at a step."""
 
@@ -110,6 +113,11 @@ class Observers(Observer):
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = observers
+
+    def noted(self, message: str) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.noted(message)
 
     def started(self, step: int, total_steps: int) -> None:
         """Tell all."""

@@ -120,24 +120,27 @@ def domain_preprocess(backbone: Backbone, choice: DomainChoice) -> Preprocess:
 def _train(
     recipe: Recipe, folder: RunFolder, observers: Sequence[Observer], device: str, start: Checkpoint | None
 ) -> None:
-    target = choose_device(device)
+    target, backbone = choose_device(device), load_backbone(recipe.backbone)
     domains = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
-    backbone = load_backbone(recipe.backbone)
+    data = [_load(recipe, backbone, domain, choice) for domain, choice in zip(domains, recipe.domains, strict=True)]
     identity = Identity(
         recipe.model_dump(mode="json"),
         fingerprint(backbone.network),
-        {domain.name: domain.fingerprint() for domain in domains},
+        {domain.name: domain.train.fingerprint() for domain in data},
         {domain.name: domain.classes for domain in domains},
     )
     if start:
         _check_same("backbone", start.identity.backbone, identity.backbone)
         for name, print_ in identity.domains.items():
             _check_same(f"data of domain {name!r}", start.identity.domains.get(name), print_)
-    data = [_load(recipe, backbone, domain, choice) for domain, choice in zip(domains, recipe.domains, strict=True)]
     net = adapt(backbone, identity.classes, recipe.method, recipe.seed).to(target)
     write_json(folder.recipe, identity.recipe)
     logs = [JsonlLog(folder.log), TensorBoardLog(folder.path / "tensorboard")]
-    fit(Learner(net, recipe), data, folder.checkpoint, identity, Observers([*logs, *observers]), start)
+    observer = Observers([*logs, *observers])
+    for domain in data:
+        if domain.train.skipped:
+            observer.noted(f"{len(domain.train.skipped)} bad images of domain {domain.name!r} left out")
+    fit(Learner(net, recipe), data, folder.checkpoint, identity, observer, start)
 
 
 def _load(recipe: Recipe, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:

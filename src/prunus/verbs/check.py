@@ -52,9 +52,14 @@ class CheckReport:
 
 def check(path: str | Path, on_image: Callable[[], None] = lambda: None) -> CheckReport:
     """Check one domain (a folder or zip with a train split) or a folder of domains, decoding every image."""
-    summaries, findings = [], []
+    summaries: list[DomainSummary] = []
+    findings: list[Finding] = []
     for name, place in find_domains(path):
-        source = open_source(place)
+        try:
+            source = open_source(place)
+        except DataError as error:
+            findings.append(Finding("error", name, Path(place).name, str(error)))
+            continue
         listing = list_files(source)
         summaries.append(_summarize(name, listing))
         findings += [*_check_classes(name, listing), *_check_images(name, source, listing, on_image)]
@@ -89,12 +94,15 @@ def _check_classes(name: str, listing: Listing) -> Iterator[Finding]:
         )
     if "test" not in listing.files:
         yield Finding("warning", name, "", "no test split: the model can be trained but not measured")
+    if len(listing.classes("train")) == 1:
+        yield Finding("error", name, "train/", "one class only: a classifier needs two")
     for split, by_class in sorted(listing.files.items()):
         for label, files in sorted(by_class.items()):
+            place = f"{listing.folders[split]}/{label}/"
             if not files:
-                yield Finding("error", name, f"{split}/{label}/", "the class holds no image")
+                yield Finding("error", name, place, "the class holds no image")
             elif label not in listing.classes("train"):
-                yield Finding("error", name, f"{split}/{label}/", "the class is not in train")
+                yield Finding("error", name, place, "the class is not in train")
     for label in sorted(listing.classes("train") - listing.classes("test") if "test" in listing.files else ()):
         yield Finding("warning", name, f"train/{label}/", "the class has no test image")
     for file in listing.ignored:

@@ -64,7 +64,7 @@ def evaluate(
         images = load_images(domain, split, entry.preprocess, subject.recipe.skip_bad_images)
         count = num_crops(crops or settings.crops, choice.mirrored, entry.preprocess)
         right = accuracy(subject.logits(choice.name), images, entry.preprocess, count, settings.batch_size)
-        found[choice.name] = {"accuracy": right, "images": len(images), "crops": count}
+        found[choice.name] = {"accuracy": right, "images": len(images), "skipped": len(images.skipped), "crops": count}
     return _results(subject, split, found)
 
 

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prunus.errors import DataError, UnknownNameError
+from prunus.verbs.check import CheckReport, DomainSummary, check
+
+MakeDomain = Callable[..., Path]
+MakeZip = Callable[[Path], Path]
+
+
+def found(report: CheckReport) -> list[tuple[str, str]]:
+    return [(finding.level, finding.file) for finding in report.findings]
+
+
+def test_a_good_domain_has_no_findings_as_a_folder_and_as_a_zip(make_domain: MakeDomain, make_zip: MakeZip) -> None:
+    folder = make_domain("flowers", classes=("a", "b", "c"), validation=1)
+    for path in (folder, make_zip(folder)):
+        report = check(path)
+        assert report.domains == (DomainSummary("flowers", 3, {"test": 6, "train": 12, "validation": 3}),)
+        assert report.findings == ()
+        assert not report.has_errors
+
+
+def test_a_demo_domain_is_checked_under_its_own_name() -> None:
+    report = check("demo:fashion")
+    assert report.domains == (DomainSummary("fashion", 10, {"test": 300, "train": 800}),)
+    assert not report.has_errors
+
+
+def test_a_folder_of_domains_is_checked_domain_by_domain(
+    make_domain: MakeDomain, make_zip: MakeZip, tmp_path: Path
+) -> None:
+    make_domain("all/flowers")
+    make_zip(make_domain("all/signs"))
+    shutil.rmtree(tmp_path / "all" / "signs")
+    (tmp_path / "all" / "flowers" / "test" / "a" / "0.png").write_bytes(b"")
+    report = check(tmp_path / "all")
+    assert [domain.name for domain in report.domains] == ["flowers", "signs"]
+    assert [(finding.domain, finding.file) for finding in report.findings] == [("flowers", "test/a/0.png")]
+
+
+def test_every_image_is_looked_at_once(make_domain: MakeDomain) -> None:
+    calls: list[None] = []
+    check(make_domain(), lambda: calls.append(None))
+    assert len(calls) == 2 * (4 + 2)
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"", "empty"), (b"no image", "none of JPEG"), (None, "")])
+def test_an_image_that_cannot_be_read_is_an_error(
+    make_domain: MakeDomain, make_zip: MakeZip, content: bytes | None, reason: str
+) -> None:
+    folder = make_domain(size=(32, 32))
+    file = folder / "train" / "b" / "2.png"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    for path in (folder, make_zip(folder)):
+        report = check(path)
+        assert found(report) == [("error", "train/b/2.png")]
+        assert report.findings[0].message.startswith("cannot read train/b/2.png: ")
+        assert reason in report.findings[0].message
+        assert report.has_errors
+
+
+def test_a_damaged_zip_member_is_an_error(make_domain: MakeDomain, make_zip: MakeZip) -> None:
+    path = make_zip(make_domain())
+    content = bytearray(path.read_bytes())
+    first = content.index(b"test/a/0.png") + len(b"test/a/0.png")
+    content[first : first + 40] = b"\xff" * 40
+    path.write_bytes(content)
+    assert found(check(path)) == [("error", "test/a/0.png")]
+
+
+def test_a_zip_that_cannot_be_opened_does_not_hide_the_other_domains(make_domain: MakeDomain, tmp_path: Path) -> None:
+    make_domain("all/flowers")
+    (tmp_path / "all" / "broken.zip").write_bytes(b"no zip")
+    report = check(tmp_path / "all")
+    assert [finding.domain for finding in report.findings if finding.level == "error"] == ["broken"]
+    assert "flowers" in [domain.name for domain in report.domains]
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_an_empty_class_is_an_error(make_domain: MakeDomain, make_zip: MakeZip, split: str) -> None:
+    folder = make_domain(classes=("a", "b", "c"))
+    for file in (folder / split / "c").iterdir():
+        file.unlink()
+    for path in (folder, make_zip(folder)):
+        report = check(path)
+        assert ("error", f"{split}/c/") in found(report)
+        assert "the class holds no image" in [finding.message for finding in report.findings]
+
+
+def test_a_class_that_holds_only_a_hidden_file_is_an_error(make_domain: MakeDomain) -> None:
+    folder = make_domain()
+    (folder / "train" / "c").mkdir()
+    (folder / "train" / "c" / ".DS_Store").touch()
+    assert ("error", "train/c/") in found(check(folder))
+
+
+@pytest.mark.parametrize("alias", ["test", "val", "validation"])
+def test_a_class_that_is_missing_in_train_is_an_error_at_its_own_place(make_domain: MakeDomain, alias: str) -> None:
+    folder = make_domain()
+    shutil.copytree(folder / "test" / "a", folder / alias / "c")
+    (folder / alias / "c" / "0.png").write_bytes((folder / "test" / "b" / "0.png").read_bytes())
+    report = check(folder)
+    assert found(report) == [("error", f"{alias}/c/")]
+    assert report.findings[0].message == "the class is not in train"
+
+
+def test_a_single_class_is_an_error_because_a_training_would_stop(make_domain: MakeDomain) -> None:
+    assert check(make_domain(classes=("a",))).has_errors
+
+
+def test_a_class_without_test_images_is_a_warning(make_domain: MakeDomain) -> None:
+    folder = make_domain()
+    shutil.rmtree(folder / "test" / "b")
+    report = check(folder)
+    assert found(report) == [("warning", "train/b/")]
+    assert report.findings[0].message == "the class has no test image"
+    assert not report.has_errors
+
+
+def test_a_domain_without_test_images_is_a_warning(make_domain: MakeDomain) -> None:
+    report = check(make_domain(test=0))
+    assert found(report) == [("warning", "")]
+    assert "no test split" in report.findings[0].message
+
+
+def test_a_file_that_is_no_image_is_a_warning(make_domain: MakeDomain) -> None:
+    folder = make_domain()
+    (folder / "train" / "a" / "notes.txt").touch()
+    (folder / "train" / "a" / ".hidden").touch()
+    report = check(folder)
+    assert found(report) == [("warning", "train/a/notes.txt")]
+    assert "ignored" in report.findings[0].message
+
+
+def test_a_test_image_that_is_also_in_train_is_a_warning_that_names_both(make_domain: MakeDomain) -> None:
+    folder = make_domain()
+    shutil.copy(folder / "train" / "b" / "3.png", folder / "test" / "a" / "1.png")
+    report = check(folder)
+    assert found(report) == [("warning", "test/a/1.png")]
+    assert report.findings[0].message.startswith("the same bytes as train/b/3.png")
+
+
+def test_two_equal_images_within_train_are_no_finding(make_domain: MakeDomain) -> None:
+    folder = make_domain()
+    shutil.copy(folder / "train" / "b" / "3.png", folder / "train" / "b" / "1.png")
+    assert check(folder).findings == ()
+
+
+def test_a_folder_in_a_folder_of_domains_that_is_none_is_an_error(make_domain: MakeDomain, tmp_path: Path) -> None:
+    make_domain("all/flowers")
+    (tmp_path / "all" / "other").mkdir()
+    (tmp_path / "all" / "other" / "x.txt").touch()
+    report = check(tmp_path / "all")
+    assert "no train split" in next(f.message for f in report.findings if f.level == "error" and f.domain == "other")
+
+
+def test_a_place_without_any_domain_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no domain: expected <split>/<class>/<image>"):
+        check(tmp_path)
+
+
+def test_a_missing_place_is_refused_with_the_nearest_name(make_domain: MakeDomain, tmp_path: Path) -> None:
+    make_domain("flowers")
+    with pytest.raises(UnknownNameError, match="did you mean 'flowers'"):
+        check(tmp_path / "flower")
