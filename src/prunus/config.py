@@ -142,8 +142,9 @@ def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Rec
     return recipe if base is None else _with_absolute_paths(recipe, base)
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe file (TOML or JSON) and apply overrides such as `training.epochs=5`."""
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
         content: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from prunus.cli.options import AsJson, Device, Overrides, print_json
-from prunus.report.tables import megabytes, percent, results_table
+from prunus.report.tables import megabytes, percent, results_view
 
 Results = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ def command(
         return
     baseline = results["baselines"]["feature"]
     console.print()
-    console.print(results_table(results, baseline))
+    console.print(results_view(results, baseline))
     console.print(f"\n{_summary(results)}\n", highlight=False)
     console.print(f"{_example(results['example'])}\n", highlight=False, markup=False)
     console.print(

@@ -34,7 +34,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy, usage, computation and size of a run or a model file."""
-    from prunus.report.tables import results_table
+    from prunus.report.tables import results_view
     from prunus.verbs.evaluate import evaluate
 
     with Console(stderr=True).status(f"measuring {target}"):
@@ -42,4 +42,4 @@ def command(
     if as_json:
         print_json(results)
     else:
-        Console().print(results_table(results))
+        Console().print(results_view(results))

@@ -54,7 +54,9 @@ class TrainingProgress(Observer):
         ]
         largest = max(p.usage for p in report.domains.values())
         line = f"  epoch {report.epoch + 1}: mean accuracy {percent(sum(means) / len(means))} ({_which(report)}), "
-        self._console.print(line + f"largest usage {percent(largest)}, union {percent(report.union)}", highlight=False)
+        self._console.print(
+            line + f"largest usage {percent(largest)}, union {percent(report.union)}", highlight=False, soft_wrap=True
+        )
 
     def ended(self) -> None:
         """Close the display."""

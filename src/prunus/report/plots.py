@@ -51,15 +51,22 @@ def accuracy_figure(results: Mapping[str, Any]) -> Figure:
     if baseline:
         theirs = [100 * baseline["domains"][name]["accuracy"] for name in names]
         axes.bar_label(
-            axes.bar(places - width / 2, theirs, width, color=GREY, label="frozen features"), fmt="%.0f", fontsize=8
+            axes.bar(places - width / 2, theirs, width, color=GREY, label="the whole backbone, frozen features"),
+            fmt="%.0f",
+            fontsize=8,
         )
-    label = f"pruned to {100 * results['params_ratio']:.0f} % of the parameters"
+    params, macs = 100 * results["params_ratio"], 100 * results["macs_ratio"]
+    label = f"pruned: {params:.0f} % of its parameters, {macs:.0f} % of its computation"
     bars = axes.bar(places + (width / 2 if baseline else 0), ours, width, color=COLOURS[0], label=label)
     axes.bar_label(bars, fmt="%.0f", fontsize=8)
     axes.set(
-        xticks=places, xticklabels=names, ylabel="classes right (%)", ylim=(0, 108), title="Accuracy on the test images"
+        xticks=places,
+        xticklabels=names,
+        ylabel="accuracy (%)",
+        ylim=(0, 108),
+        title="One small model, all domains: accuracy on test images",
     )
-    axes.legend(frameon=False, loc="lower right", fontsize=8, framealpha=1)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
 
 

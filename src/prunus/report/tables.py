@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -18,19 +20,17 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.2f} MB"
 
 
-def results_table(results: Mapping[str, Any], baseline: Mapping[str, Any] | None = None) -> Table:
-    """Show a model domain by domain, beside a baseline if one is given."""
-    table = Table(
-        title=_title(results),
-        title_justify="left",
-        title_style="bold",
-        caption=_caption(results),
-        caption_justify="left",
-    )
+def results_view(results: Mapping[str, Any], baseline: Mapping[str, Any] | None = None) -> Group:
+    """Show a model domain by domain, beside a baseline if one is given, and what it costs in all."""
+    return Group(Text(_title(results), style="bold"), _table(results, baseline), Text(_notes(results)))
+
+
+def _table(results: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> Table:
+    table = Table()
     table.add_column("domain")
-    table.add_column("classes right", justify="right")
+    table.add_column("accuracy", justify="right")
     if baseline:
-        table.add_column("feature extractor", justify="right", style="dim")
+        table.add_column("frozen features", justify="right", style="dim")
     table.add_column("kernels used", justify="right")
     table.add_column("computation", justify="right")
     for name, entry in results["domains"].items():
@@ -48,7 +48,7 @@ def results_table(results: Mapping[str, Any], baseline: Mapping[str, Any] | None
         style="bold",
     )
     other = ["-"] if baseline else []
-    table.add_row("all domains together", "-", *other, percent(results["union"]), "-")
+    table.add_row("any domain", "-", *other, percent(results["union"]), "-")
     return table
 
 
@@ -58,7 +58,7 @@ def _title(results: Mapping[str, Any]) -> str:
     return f"{results['backbone']}: {len(results['domains'])} domains, {method}{budget} ({results['split']} split)"
 
 
-def _caption(results: Mapping[str, Any]) -> str:
+def _notes(results: Mapping[str, Any]) -> str:
     lines = [
         f"parameters: {percent(results['params_ratio'])} of the backbone's (weights kept, 1 bit per switch and domain)",
         f"on disk: {megabytes(results['model_bytes'])}, all heads and norms in it; "

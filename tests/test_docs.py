@@ -1,0 +1,87 @@
+"""Every code block of the README and the docs runs, page by page, in a folder with a little data."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prunus.config import BackboneChoice, DomainChoice, Evaluation, Recipe, Sharing, Training
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+README_RECIPE = BLOCK.findall((ROOT / "README.md").read_text())[1][1]
+
+
+def _run(command: list[str], place: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command, cwd=place, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def _run_shell(block: str, place: Path) -> None:
+    for line in filter(None, (line.partition("  #")[0].strip() for line in block.splitlines())):
+        if line.startswith("make "):
+            _run(["make", "--dry-run", *line.split()[1:]], ROOT)  # the real thing would run these tests again
+        elif not line.startswith(("git clone", "pip install")):  # no second copy of the project, no network
+            _run(["bash", "-c", line], place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
+def test_every_code_block_runs(page: Path, make_domain: Callable[..., Path], tmp_path: Path) -> None:
+    make_domain("data/birds", classes=("owl", "wren"), train=10)
+    rose = make_domain("data/flowers", classes=("rose", "tulip"), train=10) / "test" / "rose" / "0.png"
+    (tmp_path / "rose.jpg").write_bytes(rose.read_bytes())
+    if page.name == "model-file.md":
+        (tmp_path / "recipe.toml").write_text(README_RECIPE.replace("epochs = 15", "epochs = 1"))
+        _run(["prunus", "train", "recipe.toml", "--out", "run"], tmp_path)
+        _run(["prunus", "prune", "run", "--out", "model.prunus"], tmp_path)
+    for kind, block in BLOCK.findall(page.read_text()):
+        if kind == "toml":
+            (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(block)
+        elif kind == "python":
+            _run([sys.executable, "-W", "error", "-c", block], tmp_path)
+        elif kind == "sh":
+            _run_shell(block, tmp_path)
+        else:
+            assert kind == "text"
+
+
+def test_the_recipe_page_spells_out_every_key() -> None:
+    text = (ROOT / "docs" / "recipes.md").read_text()
+    keys = [
+        key
+        for model in (Recipe, BackboneChoice, DomainChoice, Sharing, Training, Evaluation)
+        for key in model.model_fields
+    ]
+    tables = {"sharing", "training", "evaluation", "backbone", "domains"}
+    assert [key for key in keys if key not in tables and not re.search(rf"^{key} = ", text, re.MULTILINE)] == []
+    assert [table for table in tables if f"[{table}]" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", BLOCK.sub("", page.read_text()))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_shows_what_the_demonstration_wrote() -> None:
+    results = json.loads((ROOT / "docs" / "results" / "demo" / "results.json").read_text())
+    text = (ROOT / "README.md").read_text()
+    shown = {
+        "mean": f"**{100 * results['mean_accuracy']:.1f} %**",
+        "feature": f"{100 * results['baselines']['feature']['mean_accuracy']:.1f} %",
+        "params": f"**{100 * results['params_ratio']:.1f} %**",
+        "macs": f"**{100 * results['macs_ratio']:.1f} %**",
+        "union": f"{100 * results['union']:.1f} %**",
+        "bytes": f"**{results['model_bytes'] / 1e6:.2f} MB**",
+    }
+    assert [name for name, value in shown.items() if value not in text] == []

@@ -1,0 +1,159 @@
+"""The whole job: the demonstration keeps its promises, and a user's own data goes through every command."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+import prunus
+from prunus.cli.app import app
+from prunus.data.sources import demo_names
+from prunus.runtime.predictor import ImageSource
+
+
+def _run(*arguments: object) -> Result:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.mark.slow
+def test_the_demonstration_keeps_its_promises(tmp_path: Path) -> None:
+    prunus.demo(tmp_path / "demo", device="cpu")
+    results = json.loads((tmp_path / "demo" / "results.json").read_text())
+    assert sorted(results["domains"]) == demo_names()
+    assert all(entry["usage"] <= 0.25 for entry in results["domains"].values())
+    assert results["params_ratio"] <= 0.40
+    assert results["mean_accuracy"] >= results["baselines"]["feature"]["mean_accuracy"] + 0.06
+    assert results["model_bytes"] == (tmp_path / "demo" / "model.prunus").stat().st_size < results["dense_bytes"] / 2
+    masked = prunus.evaluate(tmp_path / "demo", device="cpu")
+    assert {name: entry["accuracy"] for name, entry in masked["domains"].items()} == {
+        name: entry["accuracy"] for name, entry in results["domains"].items()
+    }
+    for name in ("accuracy", "usage", "training"):
+        assert np.asarray(Image.open(tmp_path / "demo" / "plots" / f"{name}.png").convert("L")).std() > 5
+
+
+def test_the_same_seed_gives_the_same_results_and_the_fields_are_there(tmp_path: Path) -> None:
+    small = ("--set", "training.epochs=1", "--set", "training.batch_size=256", "--device", "cpu")
+    outputs = []
+    for name in ("a", "b"):
+        assert _run("demo", "--out", tmp_path / name, *small).exit_code == 0
+        outputs.append((tmp_path / name / "results.json").read_bytes())
+        assert (tmp_path / name / "model.prunus").exists()
+    assert outputs[0] == outputs[1]
+    assert (tmp_path / "a" / "model.prunus").read_bytes() == (tmp_path / "b" / "model.prunus").read_bytes()
+    results = json.loads(outputs[0])
+    assert {
+        "budget",
+        "sharing",
+        "seed",
+        "mean_accuracy",
+        "union",
+        "sparsity",
+        "params_ratio",
+        "macs_ratio",
+    } < results.keys()
+    assert {"model_bytes", "dense_bytes", "domains", "baselines"} < results.keys()
+    assert all({"accuracy", "usage", "macs_ratio"} < entry.keys() for entry in results["domains"].values())
+    assert "mean_accuracy" in results["baselines"]["feature"]
+    assert results["baselines"]["feature"]["params_ratio"] == 1.0
+
+
+@pytest.fixture
+def trained(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
+    """A run on two tiny domains, trained through the command line."""
+    make_domain("data/birds", classes=("owl", "wren"), train=6)
+    make_domain("data/flowers", classes=("rose", "tulip", "iris"), train=6)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        'backbone = "wrn14_2"\ndomains = ["data/birds", "data/flowers"]\nbudget = 0.5\n'
+        "[training]\nepochs = 2\nlr = 0.05\n[evaluation]\ncrops = 5\n"
+    )
+    result = _run("train", recipe, "--out", tmp_path / "run", "--device", "cpu")
+    assert result.exit_code == 0
+    assert "prunus evaluate" in result.output
+    return tmp_path / "run"
+
+
+def test_a_users_own_domains_go_through_every_command(trained: Path, tmp_path: Path) -> None:
+    model, data = tmp_path / "model.prunus", tmp_path / "data"
+    assert "flowers" in _run("evaluate", trained).output
+    assert "of the kernels kept" in _run("prune", trained, "--out", model).output
+    of_run = json.loads(_run("evaluate", trained, "--json").output)
+    of_file = json.loads(_run("evaluate", model, "--data", data, "--json").output)
+    assert of_run == of_file
+    assert of_run["domains"]["birds"]["crops"] == 5
+    image = data / "flowers" / "test" / "iris" / "0.png"
+    found = json.loads(_run("predict", model, image, image, "--domain", "flowers", "--json").output)
+    assert [entry["image"] for entry in found] == [str(image)] * 2
+    probabilities = [p["probability"] for p in found[0]["predictions"]]
+    assert sum(probabilities) == pytest.approx(1, abs=1e-5)
+    assert probabilities == sorted(probabilities, reverse=True)
+    assert {p["label"] for p in found[0]["predictions"]} == {"rose", "tulip", "iris"}
+    assert "iris" in _run("predict", model, image, "--domain", "flowers", "--top", "3").output
+
+
+def test_resuming_a_finished_run_changes_nothing(trained: Path) -> None:
+    before = (trained / "checkpoint.safetensors").read_bytes()
+    assert _run("train", "--resume", trained, "--device", "cpu").exit_code == 0
+    assert (trained / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_a_model_file_does_not_tell_where_its_data_lay(trained: Path, tmp_path: Path) -> None:
+    prunus.prune(trained, tmp_path / "m.prunus")
+    assert str(tmp_path).encode() not in (tmp_path / "m.prunus").read_bytes()
+    with pytest.raises(prunus.PrunusError, match="name their folder with --data"):
+        prunus.evaluate(tmp_path / "m.prunus")
+
+
+def test_other_classes_than_the_models_are_refused(trained: Path, tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / "data" / "birds" / split / "owl").rename(tmp_path / "data" / "birds" / split / "hawk")
+    with pytest.raises(prunus.PrunusError, match="are not those the model was trained on"):
+        prunus.evaluate(trained)
+
+
+def test_scores_appear_where_the_recipe_knows_what_to_compare_with(trained: Path, tmp_path: Path) -> None:
+    assert prunus.evaluate(trained)["scores"] is None
+    names = ("birds", "flowers")
+    domains = [
+        {"name": n, "path": str(tmp_path / "data" / n), "finetune_accuracy": 0.5, "feature_accuracy": 0.25}
+        for n in names
+    ]
+    recipe = prunus.parse_recipe({"backbone": "wrn14_2", "domains": domains, "training": {"epochs": 1}})
+    scores = prunus.evaluate(prunus.train(recipe, tmp_path / "scored"))["scores"]
+    assert scores["s"] >= 0
+    assert scores["s_o"] >= scores["s"] * 0.99
+    assert "s_e" in scores
+
+
+def test_predicting_with_a_wrong_domain_or_image_is_one_clear_error(trained: Path, tmp_path: Path) -> None:
+    predictor = prunus.Predictor(prunus.prune(trained, tmp_path / "m.prunus"))
+    with pytest.raises(prunus.PrunusError, match="unknown domain 'flower'; did you mean 'flowers'"):
+        predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="flower")
+    with pytest.raises(prunus.PrunusError, match="there is no image"):
+        predictor.predict(tmp_path / "none.png", domain="flowers")
+    with pytest.raises(prunus.PrunusError, match="an image array is"):
+        predictor.predict(np.zeros((4, 4, 3)), domain="flowers")  # type: ignore[arg-type]
+    assert predictor.predict_many([], domain="flowers") == []
+
+
+@pytest.mark.parametrize("kind", ["path", "text", "bytes", "array", "pillow"])
+def test_an_image_may_come_in_any_form(trained: Path, tmp_path: Path, kind: str) -> None:
+    predictor = prunus.Predictor(prunus.prune(trained, tmp_path / "m.prunus"))
+    path = tmp_path / "data" / "birds" / "test" / "owl" / "0.png"
+    image = Image.open(path)
+    forms: dict[str, ImageSource] = {
+        "path": path,
+        "text": str(path),
+        "bytes": path.read_bytes(),
+        "array": np.asarray(image),
+        "pillow": image,
+    }
+    assert predictor.predict(forms[kind], "birds") == predictor.predict(path, "birds")
