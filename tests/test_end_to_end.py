@@ -127,10 +127,13 @@ def test_scores_appear_where_the_recipe_knows_what_to_compare_with(trained: Path
         for n in names
     ]
     recipe = prunus.parse_recipe({"backbone": "wrn14_2", "domains": domains, "training": {"epochs": 1}})
-    scores = prunus.evaluate(prunus.train(recipe, tmp_path / "scored"))["scores"]
-    assert scores["s"] >= 0
-    assert scores["s_o"] >= scores["s"] * 0.99
-    assert "s_e" in scores
+    results = prunus.evaluate(prunus.train(recipe, tmp_path / "scored"))
+    expected = sum(1000 * entry["accuracy"] ** 2 for entry in results["domains"].values())  # E_max is 1 here
+    scores = results["scores"]
+    assert scores["s"] == pytest.approx(expected)
+    assert scores["s_o"] == pytest.approx(expected / results["macs_ratio"])
+    assert scores["s_p"] == pytest.approx(expected / results["params_ratio"])
+    assert scores["s_e"] == pytest.approx(scores["s_o"] * scores["s_p"] / (2 * 1000 * 0.25**2) ** 2)
 
 
 def test_predicting_with_a_wrong_domain_or_image_is_one_clear_error(trained: Path, tmp_path: Path) -> None:
@@ -139,8 +142,13 @@ def test_predicting_with_a_wrong_domain_or_image_is_one_clear_error(trained: Pat
         predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="flower")
     with pytest.raises(prunus.PrunusError, match="there is no image"):
         predictor.predict(tmp_path / "none.png", domain="flowers")
-    with pytest.raises(prunus.PrunusError, match="an image array is"):
-        predictor.predict(np.zeros((4, 4, 3)), domain="flowers")  # type: ignore[arg-type]
+    for array in (np.zeros((4, 4, 3)), np.zeros((4, 4, 7), dtype=np.uint8)):
+        with pytest.raises(prunus.PrunusError, match="an image array is"):
+            predictor.predict(array, domain="flowers")  # type: ignore[arg-type]
+    with pytest.raises(prunus.PrunusError, match="crops must be one of 1, 5, 10, got 3"):
+        predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="birds", crops=3)
+    with pytest.raises(prunus.PrunusError, match="the device 'nonsense' cannot be used"):
+        prunus.evaluate(tmp_path / "m.prunus", data=tmp_path / "data", device="nonsense")
     assert predictor.predict_many([], domain="flowers") == []
 
 

@@ -1,6 +1,8 @@
 """Who may import whom: the table that keeps the rooms apart, checked against the source."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import prunus
@@ -68,6 +70,18 @@ def test_what_runs_a_model_or_reads_a_file_does_not_import_torch() -> None:
         if _room(path) in TORCH_FREE and any(name.split(".")[0] in {"torch", "timm"} for name in _imports(path))
     ]
     assert wrong == []
+
+
+def test_without_torch_models_can_be_read_and_commands_say_what_to_install() -> None:
+    blocked = "import sys; sys.modules['torch'] = None; "
+    reading = "import prunus.bundle.file, prunus.runtime.predictor, prunus.images, prunus.measure.cost, prunus.cli.app"
+    done = subprocess.run([sys.executable, "-c", blocked + reading], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    command = blocked + "sys.argv = ['prunus', 'zoo']; from prunus.cli.app import main; main()"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'prunus[train]'" in done.stderr
 
 
 def test_every_public_name_has_a_home() -> None:

@@ -18,7 +18,9 @@ else:
     import tomli as tomllib
 
 DEMO_PREFIX = "demo:"
-UNMIRRORED = frozenset({"dtd", "gtsrb", "omniglot", "svhn"})  # where the paper found mirroring useless or harmful
+UNMIRRORED = frozenset(
+    {"dtd", "gtsrb", "gtsr", "omniglot", "svhn"}
+)  # where the paper found mirroring useless or harmful
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Strategy = Literal["round_robin", "alternate", "mixed", "individual"]
@@ -74,7 +76,7 @@ class DomainChoice(Settings):
     @property
     def mirrored(self) -> bool:
         """Whether training may mirror this domain's images."""
-        return self.name not in UNMIRRORED if self.mirror is None else self.mirror
+        return self.name.lower() not in UNMIRRORED if self.mirror is None else self.mirror
 
 
 class Sharing(Settings):
@@ -139,7 +141,7 @@ def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Rec
         raise _explain(error) from None
     except TypeError as error:
         raise RecipeError(f"a recipe holds text, numbers, lists and tables only: {error}") from None
-    return recipe if base is None else _with_absolute_paths(recipe, base)
+    return recipe if base is None else with_absolute_paths(recipe, base)
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -185,7 +187,8 @@ def _override(content: dict[str, Any], override: str) -> None:
     content[last] = value
 
 
-def _with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
+def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
+    """Resolve the paths of domains and weights, so that a recipe means the same from anywhere."""
     domains = tuple(
         domain
         if domain.path.startswith(DEMO_PREFIX)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,6 +27,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):  # after the rename it is gone; before, the folder may be what is wrong
             temporary.unlink()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files and folders of processes that no longer live: their names end in .<pid>.tmp."""
+    for leftover in folder.glob(".*.tmp"):
+        with contextlib.suppress(ValueError, IndexError, PermissionError):
+            try:
+                os.kill(int(leftover.suffixes[-2].removeprefix(".")), 0)
+            except ProcessLookupError:
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:

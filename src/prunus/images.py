@@ -18,6 +18,7 @@ from prunus.errors import DataError
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")
+CROP_COUNTS = (1, 5, 10)
 MAX_PIXELS = 64_000_000  # far above any photograph we resize to a few hundred pixels, far below a decompression bomb
 TURNS = {  # EXIF orientation -> what puts the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -70,6 +71,8 @@ def crop_windows(resize: int, size: int, count: int) -> list[tuple[int, int, boo
     """List the test crops as (top, left, mirrored): the centre, then four corners, then all five mirrored."""
     margin = resize - size
     corners = [(margin // 2, margin // 2), (0, 0), (0, margin), (margin, 0), (margin, margin)]
+    if count not in CROP_COUNTS:
+        raise DataError(f"crops must be one of {', '.join(map(str, CROP_COUNTS))}, got {count}")
     table = {1: [(0, False)], 5: [(i, False) for i in range(5)], 10: [(i % 5, i >= 5) for i in range(10)]}
     return [(*corners[i], mirrored) for i, mirrored in table[count]]
 

@@ -23,9 +23,10 @@ def bundle() -> Bundle:
     manifest = Manifest(
         format_version=FORMAT_VERSION,
         backbone="wrn14_2",
+        num_features=4,
         domains={
-            "a": DomainEntry(classes=("x", "y"), preprocess=PREPROCESS, mirrored=True),
-            "b": DomainEntry(classes=("x", "y", "z"), preprocess=PREPROCESS, mirrored=False),
+            "a": DomainEntry(classes=("x", "y"), preprocess=PREPROCESS),
+            "b": DomainEntry(classes=("x", "y", "z"), preprocess=PREPROCESS),
         },
         convs={"conv": ConvEntry(out_channels=2, in_channels=3, kernel=(1, 1), positions=4)},
         dense_bytes=24,
@@ -37,6 +38,9 @@ def bundle() -> Bundle:
         "kernels/conv": np.arange(1, 5, dtype=np.float32).reshape(4, 1, 1),
         "mask/a/conv": pack_bits(np.array([True, False, True, True])),
         "mask/b/conv": pack_bits(np.array([True, True, False, False])),
+        "head/a/weight": np.zeros((2, 4), dtype=np.float32),
+        "head/b/weight": np.zeros((3, 4), dtype=np.float32),
+        "norm/a/x": np.ones(2, dtype=np.float32),
         "head/a/bias": np.zeros(2, dtype=np.float32),
         "head/b/bias": np.zeros(3, dtype=np.float32),
     }
@@ -94,7 +98,7 @@ def test_an_unreadable_manifest_is_refused(bundle: Bundle, tmp_path: Path, manif
         read_bundle(tmp_path / "m.prunus")
 
 
-@pytest.mark.parametrize("name", ["union/conv", "kernels/conv", "mask/a/conv", "head/b/bias"])
+@pytest.mark.parametrize("name", ["union/conv", "kernels/conv", "mask/a/conv", "head/b/bias", "head/a/weight"])
 def test_a_missing_or_misshapen_array_is_named(bundle: Bundle, tmp_path: Path, name: str) -> None:
     path = tmp_path / "m.prunus"
     write_bundle(path, bundle)
@@ -105,3 +109,10 @@ def test_a_missing_or_misshapen_array_is_named(bundle: Bundle, tmp_path: Path, n
         path.write_bytes(save(changed, metadata))
         with pytest.raises(BundleError, match=name):
             read_bundle(path)
+
+
+def test_numbers_of_another_type_are_named(bundle: Bundle, tmp_path: Path) -> None:
+    bundle.arrays["norm/a/x"] = np.ones(2, dtype=np.float64)
+    write_bundle(tmp_path / "m.prunus", bundle)
+    with pytest.raises(BundleError, match="'norm/a/x' should be float32"):
+        read_bundle(tmp_path / "m.prunus")

@@ -12,15 +12,17 @@ from prunus.losses.duals import ascend
 def test_the_budget_gradient_equals_autograd() -> None:
     bits = torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64, requires_grad=True)
     (3.0 * (bits.mean() - 0.25)).clamp(min=0).backward()  # type: ignore[no-untyped-call]
-    found = budget_constraint(bits.detach() > 0, 0.25)
-    assert float(found.violation) == pytest.approx(0.5)
+    other = torch.tensor([True, False, False, False])  # a second domain, within its budget
+    found = budget_constraint(torch.stack([bits.detach() > 0, other]), 0.25)
+    assert found.violation[:, 0].tolist() == pytest.approx([0.5, 0.0])
     assert bits.grad is not None
-    torch.testing.assert_close(found.loss_gradient(torch.tensor(3.0)).double(), bits.grad)
+    gradient = found.loss_gradient(torch.tensor([[3.0], [5.0]])).expand(2, 4)
+    torch.testing.assert_close(gradient.double(), torch.stack([bits.grad, torch.zeros_like(bits.grad)]))
 
 
 def test_within_the_budget_nothing_pushes() -> None:
-    found = budget_constraint(torch.tensor([True, False, False, False]), 0.25)
-    assert found.loss_gradient(torch.tensor(100.0)).abs().sum() == 0
+    found = budget_constraint(torch.tensor([[True, False, False, False]]), 0.25)
+    assert found.loss_gradient(torch.tensor([[100.0]])).abs().sum() == 0
 
 
 def test_usage_is_the_share_of_switches_that_are_on() -> None:

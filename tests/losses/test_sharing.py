@@ -39,7 +39,7 @@ def masks(draw: st.DrawFn) -> Tensor:
     return mask
 
 
-@pytest.mark.parametrize("name", ["intersection", "union", "jaccard"])
+@pytest.mark.parametrize("name", SHARING_LOSSES)
 @settings(max_examples=150, deadline=None)
 @given(mask=masks(), budget=st.floats(0.05, 1.0), weight=st.floats(0.01, 10.0))
 def test_closed_form_gradients_equal_autograd_for_one_to_eight_domains(

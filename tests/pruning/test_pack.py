@@ -46,10 +46,7 @@ def _random_net(backbone: Backbone, seed: int, density: float, method: str = "bu
 
 
 def _pack(net: MultiDomainNet, backbone: Backbone) -> Bundle:
-    entries = {
-        name: DomainEntry(classes=names, preprocess=backbone.preprocess, mirrored=True)
-        for name, names in CLASSES.items()
-    }
+    entries = {name: DomainEntry(classes=names, preprocess=backbone.preprocess) for name, names in CLASSES.items()}
     return pack(net, backbone, entries, {"recipe": {}})
 
 

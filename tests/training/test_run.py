@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from prunus.config import Recipe, parse_recipe
-from prunus.errors import RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
+import prunus
+from prunus.backbone.zoo import ZOO, ZooEntry
+from prunus.config import BackboneChoice, Recipe, Sharing, parse_recipe
+from prunus.errors import BackboneError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
+from prunus.losses.constraint import Constraint
+from prunus.losses.sharing import SHARING_LOSSES, union
 from prunus.training.checkpoint import read_checkpoint
 from prunus.training.observers import EpochReport, Observer
 from prunus.training.run import RunFolder, check_recipe, open_run, resume_run, start_run
@@ -24,7 +29,7 @@ MakeDomain = Callable[..., Path]
 
 @pytest.fixture
 def recipe(make_domain: MakeDomain, tmp_path: Path) -> Recipe:
-    """Two tiny domains, 2 epochs of 2 + 2 steps."""
+    """Two tiny domains, 2 epochs of 2 + 2 steps, a checkpoint after every step."""
     paths = [str(make_domain(name, train=4)) for name in ("one", "two")]
     training = {"epochs": 2, "batch_size": 4, "lr": 0.05, "checkpoint_seconds": 1e-9}
     return parse_recipe({"backbone": "wrn14_2", "domains": paths, "budget": 0.5, "training": training})
@@ -75,7 +80,8 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_ends_the_same(
 def test_a_run_killed_at_any_step_and_resumed_ends_with_the_same_weights_bit_for_bit(
     recipe: Recipe, tmp_path: Path
 ) -> None:
-    recipe = recipe.model_copy(update={"training": recipe.training.model_copy(update={"epochs": 20})})
+    longer = {"epochs": 20, "checkpoint_seconds": 0.05}  # several steps between two checkpoints
+    recipe = recipe.model_copy(update={"training": recipe.training.model_copy(update=longer)})
     start_run(recipe, tmp_path / "straight", device="cpu")
     file = tmp_path / "recipe.json"
     file.write_text(recipe.model_dump_json())
@@ -147,7 +153,7 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_state(recipe:
     with pytest.raises(TrainingError, match="is not a number at step"):
         start_run(recipe.model_copy(update={"training": training}), tmp_path / "run")
     saved = _tensors(tmp_path / "run")
-    assert bool(torch.isfinite(saved["tally"]).all())
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in saved.values())
 
 
 def test_a_folder_with_a_run_is_never_overwritten(recipe: Recipe, tmp_path: Path) -> None:
@@ -162,6 +168,105 @@ def test_a_checkpoint_of_another_recipe_is_refused_and_the_difference_named(reci
     start_run(recipe, tmp_path / "run")
     with pytest.raises(TrainingError, match=r"another recipe \(budget: 0.5 -> 0.1\)"):
         resume_run(tmp_path / "run", recipe=recipe.model_copy(update={"budget": 0.1}))
+
+
+@pytest.mark.parametrize("change", [{"budget": 0.1}, {"seed": 5}, {"method": "feature"}])
+def test_a_checkpoint_that_was_put_into_another_runs_folder_is_refused(
+    recipe: Recipe, tmp_path: Path, change: dict[str, object]
+) -> None:
+    start_run(recipe, tmp_path / "run")
+    start_run(recipe.model_copy(update=change), tmp_path / "other")
+    (tmp_path / "other" / "checkpoint.safetensors").replace(tmp_path / "run" / "checkpoint.safetensors")
+    for act in (open_run, resume_run):
+        with pytest.raises(TrainingError, match=f"is of another recipe than .*{next(iter(change))}"):
+            act(tmp_path / "run")
+
+
+class _StopInReport(Observer):
+    """Sends Ctrl-C while an epoch is being reported."""
+
+    def epoch_ended(self, report: EpochReport) -> None:
+        """Send it."""
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupt_while_validating_is_saved_too(recipe: Recipe, tmp_path: Path) -> None:
+    rarely = recipe.training.model_copy(update={"checkpoint_seconds": 1e9})
+    with pytest.raises(TrainingInterrupted, match="saved at step 4 of 8"):
+        start_run(recipe.model_copy(update={"training": rarely}), tmp_path / "run", [_StopInReport()])
+    assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).step == 4
+
+
+def test_a_backbone_with_dropout_resumes_exactly_too(recipe: Recipe, tmp_path: Path) -> None:
+    backbone = BackboneChoice(name="timm/rexnet_100", weights="random", size=32)
+    recipe = recipe.model_copy(update={"backbone": backbone})
+    start_run(recipe, tmp_path / "straight")
+    with pytest.raises(TrainingInterrupted):
+        start_run(recipe, tmp_path / "stopped", [_StopAt(3, signal.SIGINT)])
+    torch.rand(5)
+    resume_run(tmp_path / "stopped")
+    assert _same(tmp_path / "straight", tmp_path / "stopped")
+
+
+def test_relative_paths_mean_the_folder_where_the_run_was_begun(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = json.loads(recipe.model_dump_json()) | {"domains": ["one", "two"]}
+    start_run(parse_recipe(content), Path("run"))
+    monkeypatch.chdir("/")
+    assert open_run(tmp_path / "run").recipe.domains[0].path == str(tmp_path / "one")
+    resume_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("loss", SHARING_LOSSES)
+def test_every_sharing_loss_of_the_table_trains(recipe: Recipe, tmp_path: Path, loss: str) -> None:
+    start_run(recipe.model_copy(update={"sharing": Sharing(loss=loss)}), tmp_path / "run")
+    assert open_run(tmp_path / "run").checkpoint.step == 8
+
+
+def test_a_new_sharing_loss_and_a_new_backbone_train_prune_and_predict_by_their_rows_alone(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tiny() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    def half_union(mask_DM: torch.Tensor, budget: float) -> Constraint:
+        size, gradient = union(mask_DM)
+        return Constraint(size / mask_DM.shape[1] - budget / 2, gradient / mask_DM.shape[1])
+
+    monkeypatch.setitem(ZOO, "tiny", ZooEntry(tiny, "none", 16, 0.5, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2), "nothing"))
+    monkeypatch.setitem(SHARING_LOSSES, "half_union", half_union)
+    changes = {"backbone": BackboneChoice(name="tiny", weights="random"), "sharing": Sharing(loss="half_union")}
+    run = prunus.train(recipe.model_copy(update=changes), tmp_path / "run")
+    predictor = prunus.Predictor(prunus.prune(run, tmp_path / "m.prunus"))
+    image = next((tmp_path / "one" / "test").rglob("*.png"))
+    assert sum(p.probability for p in predictor.predict(image, "one")) == pytest.approx(1, abs=1e-5)
+    assert prunus.evaluate(run)["sharing"] == "half_union"
+
+
+def test_leftovers_of_dead_processes_are_swept(recipe: Recipe, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    leftover = tmp_path / "run" / f".checkpoint.safetensors.{dead.pid}.tmp"
+    leftover.touch()
+    ours = tmp_path / "run" / f".mine.{os.getpid()}.tmp"
+    ours.touch()
+    start_run(recipe, tmp_path / "run")
+    assert not leftover.exists()
+    assert ours.exists()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_run_on_a_gpu_gives_what_a_cpu_gives_within_rounding(recipe: Recipe, tmp_path: Path) -> None:
+    start_run(recipe, tmp_path / "cpu", device="cpu")
+    start_run(recipe, tmp_path / "gpu", device="cuda")
+    ours, theirs = _tensors(tmp_path / "gpu"), _tensors(tmp_path / "cpu")
+    heads = [name for name in theirs if name.startswith("net/heads")]
+    assert heads
+    for name in heads:
+        torch.testing.assert_close(ours[name], theirs[name], rtol=0.05, atol=0.05)
 
 
 def test_changed_data_is_noticed_on_resume(recipe: Recipe, tmp_path: Path) -> None:
@@ -210,5 +315,5 @@ def test_contradictions_and_unknown_names_are_refused_before_any_work(recipe: Re
 
 
 def test_an_unusable_device_is_refused(recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="'gpu' cannot be used"):
+    with pytest.raises(BackboneError, match="'gpu' cannot be used"):
         start_run(recipe, tmp_path / "run", device="gpu")

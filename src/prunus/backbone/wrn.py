@@ -45,7 +45,6 @@ class WideResNet(nn.Module):
                 channels = width
             self.stages.append(stage)
         self.final_norm = nn.BatchNorm2d(channels)
-        self.num_features = channels
 
     def forward(self, images: Tensor) -> Tensor:
         """Turn images into features."""

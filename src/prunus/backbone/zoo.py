@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from prunus.backbone.probe import Probe, probe_network
@@ -51,7 +52,9 @@ class Backbone:
 
 def load_backbone(choice: BackboneChoice) -> Backbone:
     """Build a network and fill it with its pretrained, given or random weights."""
-    network = build_network(choice.name)
+    with torch.random.fork_rng(devices=[]):  # random weights are the same ones every time
+        torch.manual_seed(0)
+        network = build_network(choice.name)
     if choice.weights != "random":
         tensors = _pretrained(choice.name) if choice.weights == "pretrained" else read_weights(Path(choice.weights))
         fill(network, tensors, choice.name)

@@ -86,5 +86,9 @@ def _expected(path: Path, bundle: Bundle) -> dict[str, tuple[tuple[int, ...], np
         expected[f"kernels/{layer}"] = ((kept, *conv.kernel), floats)
         expected |= {f"mask/{domain}/{layer}": ((-(-kept // 8),), bits) for domain in bundle.domains}
     for domain, entry in bundle.manifest.domains.items():
+        expected[f"head/{domain}/weight"] = ((len(entry.classes), bundle.manifest.num_features), floats)
         expected[f"head/{domain}/bias"] = ((len(entry.classes),), floats)
+    for name in bundle.arrays:
+        if name.startswith(("norm/", "shared/")):
+            expected[name] = (bundle.arrays[name].shape, floats)
     return expected

@@ -36,7 +36,6 @@ class DomainEntry(ManifestPart):
 
     classes: tuple[str, ...] = Field(min_length=1)
     preprocess: Preprocess
-    mirrored: bool
 
 
 class Manifest(ManifestPart):
@@ -44,6 +43,7 @@ class Manifest(ManifestPart):
 
     format_version: int
     backbone: str
+    num_features: int = Field(ge=1)
     domains: dict[str, DomainEntry] = Field(min_length=1)
     convs: dict[str, ConvEntry]
     dense_bytes: int = Field(ge=0)

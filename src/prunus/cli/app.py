@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 
 from prunus.cli import check, demo, evaluate, predict, prune, train, zoo
-from prunus.errors import PrunusError, TrainingInterrupted
+from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
 from prunus.version import __version__
+
+TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
 
 app = typer.Typer(
     name="prunus",
@@ -48,6 +50,10 @@ def main() -> None:
         _fail("stopped", str(stop), 130)
     except PrunusError as error:
         _fail("error", str(error), 1)
+    except ModuleNotFoundError as error:
+        if error.name not in TRAINING_PACKAGES:
+            raise
+        _fail("error", str(MissingExtraError(error.name, "train", "this command")), 1)
     except KeyboardInterrupt:
         _fail("stopped", "interrupted; what was saved before is intact", 130)
     except BrokenPipeError:

@@ -43,6 +43,11 @@ class TrainingProgress(Observer):
         """Move the bar."""
         self._bar.update(self._task, completed=step)
 
+    def progressed(self, report: EpochReport) -> None:
+        """Show how every domain stands so far."""
+        if self._live:
+            self._live.update(Group(self._bar, _table(report)))
+
     def epoch_ended(self, report: EpochReport) -> None:
         """Show how every domain stands."""
         if self._live:

@@ -14,13 +14,14 @@ from prunus.images import Preprocess
 def random_crops(images_BRR: Tensor, size: int, mirror: bool, generator: torch.Generator) -> Tensor:
     """Cut a random window out of every image and mirror half of them: (B, 3, S, S), still bytes."""
     batch, channels, side = images_BRR.shape[0], images_BRR.shape[1], images_BRR.shape[-1]
-    corners_B2 = torch.randint(side - size + 1, (batch, 2), generator=generator)
-    flips_B = torch.rand(batch, generator=generator) < (0.5 if mirror else 0.0)
-    span = torch.arange(size)
+    device = images_BRR.device  # drawn on the CPU, so that every device sees the same crops
+    corners_B2 = torch.randint(side - size + 1, (batch, 2), generator=generator).to(device)
+    flips_B = (torch.rand(batch, generator=generator) < (0.5 if mirror else 0.0)).to(device)
+    span = torch.arange(size, device=device)
     rows_BS = corners_B2[:, :1] + span
     columns_BS = torch.where(flips_B[:, None], corners_B2[:, 1:] + span.flip(0), corners_B2[:, 1:] + span)
     flat_BS = (rows_BS[:, :, None] * side + columns_BS[:, None, :]).reshape(batch, 1, size * size)
-    index = flat_BS.to(images_BRR.device).expand(-1, channels, -1)
+    index = flat_BS.expand(-1, channels, -1)
     return images_BRR.reshape(batch, channels, side * side).gather(2, index).reshape(batch, channels, size, size)
 
 

@@ -1,6 +1,6 @@
 """The budget loss of BA²: a domain may use at most a share of the kernels.
 
-Legend: M = switches of a domain.
+Legend: D = domains, M = switches of a domain.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ def usage(mask: Tensor) -> Tensor:
     return mask.float().mean(-1)
 
 
-def budget_constraint(mask_M: Tensor, budget: float) -> Constraint:
-    """Ask one domain to use at most `budget` of all kernels."""
-    return Constraint(usage(mask_M) - budget, torch.full(mask_M.shape, 1 / mask_M.numel(), device=mask_M.device))
+def budget_constraint(mask_DM: Tensor, budget: float) -> Constraint:
+    """Ask every domain to use at most `budget` of all kernels: columns with a row per domain."""
+    violation_D1 = usage(mask_DM)[:, None] - budget
+    return Constraint(violation_D1, torch.full_like(violation_D1, 1 / mask_DM.shape[1]))

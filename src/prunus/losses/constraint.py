@@ -9,7 +9,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint `violation <= 0` on switches; the loss is max(0, multiplier * violation)."""
+    """A constraint `violation <= 0` on switches, or a column of them, one per domain.
+
+    The loss is max(0, multiplier * violation); violation, gradient and multiplier broadcast against each other.
+    """
 
     violation: Tensor
     gradient: Tensor

@@ -6,13 +6,14 @@ Legend: O = output channels, I = input channels of one group, M = all switches o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 
 from prunus.errors import BackboneError
 
+UNSUPPORTED = (nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+UNSUPPORTED_NAMES = frozenset({"CondConv2d"})  # timm's: its weights depend on the image
 PLAIN_CONVOLUTIONS = frozenset({"Conv2d", "Conv2dSame", "Conv2dSameExport"})
 
 
@@ -55,18 +56,16 @@ class SwitchLayout:
             for conv, piece in zip(self.convs, pieces, strict=True)
         }
 
-    def offsets(self) -> list[int]:
-        """Give where each convolution begins, and the end."""
-        return [0, *accumulate(conv.num_kernels for conv in self.convs)]
-
 
 def switch_layout(network: nn.Module) -> SwitchLayout:
     """Find every convolution of a network, the stem and 1x1 ones too."""
     convs = []
     for name, module in network.named_modules():
+        kind = type(module).__name__
+        if isinstance(module, UNSUPPORTED) or kind in UNSUPPORTED_NAMES:
+            raise BackboneError(f"layer {name!r} is a {kind}, which cannot be switched; choose a network without it")
         if not isinstance(module, nn.Conv2d):
             continue
-        kind = type(module).__name__
         if kind not in PLAIN_CONVOLUTIONS:
             raise BackboneError(
                 f"layer {name!r} is a {kind}, which changes its weights before use, so that a kernel switched off "

@@ -7,17 +7,23 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm)  # timm's variants are their subclasses
+NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
 def norm_tensor_names(network: nn.Module) -> tuple[list[str], list[str]]:
     """List the parameters and the statistics of all norms by their full names."""
     parameters, statistics = [], []
     for name, module in network.named_modules():
-        if isinstance(module, NORMS):
+        if is_norm(module):
             parameters += [f"{name}.{key}" for key, _ in module.named_parameters(recurse=False)]
             statistics += [f"{name}.{key}" for key, _ in module.named_buffers(recurse=False)]
     return parameters, statistics
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Tell torch's norms and their subclasses, and timm's own, which are known by their names only."""
+    has_own = next(module.parameters(recurse=False), None) is not None
+    return isinstance(module, NORMS) or ("Norm" in type(module).__name__ and has_own)
 
 
 class DomainNorms(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -50,7 +51,8 @@ def find_method(name: str) -> Method:
 
 def adapt(backbone: Backbone, classes: Mapping[str, Sequence[str]], method: str, seed: int = 0) -> MultiDomainNet:
     """Give a backbone to several domains (name -> class names) by one of the methods."""
-    adapters = find_method(method).adapters(backbone.network, len(classes))
+    network = copy.deepcopy(backbone.network)  # freezing and training modes must not reach back to the caller's
+    adapters = find_method(method).adapters(network, len(classes))
     with torch.random.fork_rng(devices=[]):  # the heads start the same whatever was drawn before
         torch.manual_seed(seed)
-        return MultiDomainNet(backbone.network, backbone.probe.num_features, classes, adapters)
+        return MultiDomainNet(network, backbone.probe.num_features, classes, adapters)

@@ -75,6 +75,7 @@ def _manifest(
     return Manifest(
         format_version=FORMAT_VERSION,
         backbone=backbone.name,
+        num_features=backbone.probe.num_features,
         domains=dict(domains),
         convs=convs,
         dense_bytes=dense_bytes(net),

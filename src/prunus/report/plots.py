@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,33 +10,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prunus.errors import MissingExtraError
-from prunus.files import storage_error
+from prunus.files import write_atomically
 from prunus.measure.cost import CostReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Epochs = Sequence[Mapping[str, Any]]  # the lines of a run's log
 GREY = "#9aa0a6"
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0")
 
 
-def write_plots(folder: Path, results: Mapping[str, Any], costs: CostReport, log: Path) -> list[Path]:
+def write_plots(folder: Path, results: Mapping[str, Any], costs: CostReport, epochs: Epochs) -> list[Path]:
     """Draw all plots of a run as PNG files."""
     figures = {
         "accuracy": accuracy_figure(results),
         "usage": usage_figure(costs, results["budget"]),
-        "training": training_figure([json.loads(line) for line in log.read_text().splitlines()], results["budget"]),
+        "training": training_figure(epochs, results["budget"]),
     }
     paths = []
     for name, figure in figures.items():
-        path = folder / f"{name}.png"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=150)
-        except OSError as error:
-            raise storage_error(path, error) from error
-        paths.append(path)
+        paths.append(folder / f"{name}.png")
+        content = io.BytesIO()
+        figure.savefig(content, dpi=150)
+        write_atomically(paths[-1], content.getvalue())
     return paths
 
 
@@ -88,7 +86,7 @@ def usage_figure(costs: CostReport, budget: float | None) -> Figure:
     return figure
 
 
-def training_figure(epochs: Sequence[Mapping[str, Any]], budget: float | None) -> Figure:
+def training_figure(epochs: Epochs, budget: float | None) -> Figure:
     """Draw accuracy and usage over the epochs."""
     figure, (left, right) = _figure(2, 9, 3.6)
     names = list(dict.fromkeys(name for epoch in epochs for name in epoch["domains"]))

@@ -71,6 +71,9 @@ def _notes(results: Mapping[str, Any]) -> str:
     if scores := results["scores"]:
         named = {"S": scores["s"], "S_O": scores["s_o"], "S_P": scores["s_p"], "S_E": scores["s_e"]}
         lines.append(", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None))
+    done, total = results["steps"]
+    if done < total:
+        lines.append(f"unfinished: step {done} of {total}; go on with: prunus train --resume RUN")
     budget = results["budget"]
     over = [name for name, entry in results["domains"].items() if budget and entry["usage"] > budget]
     if over:

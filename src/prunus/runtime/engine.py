@@ -16,10 +16,10 @@ class Engine(Protocol):
         """Classify (N, 3, S, S) images of one domain: (N, classes)."""
 
 
-def make_engine(bundle: Bundle) -> Engine:
+def make_engine(bundle: Bundle, device: str) -> Engine:
     """Choose what computes."""
     try:
         from prunus.runtime.torch_engine import TorchEngine  # noqa: PLC0415  # torch is optional
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "torch", "train", "running a model") from None
-    return TorchEngine(bundle)
+    return TorchEngine(bundle, device)

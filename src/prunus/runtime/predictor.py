@@ -34,9 +34,9 @@ class Predictor:
     'rose'
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, device: str = "cpu") -> None:
         self.bundle = read_bundle(Path(path))
-        self._engine = make_engine(self.bundle)
+        self._engine = make_engine(self.bundle, device)
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class Predictor:
 
 def _to_image(image: ImageSource) -> Image.Image:
     if isinstance(image, np.ndarray):
-        if image.dtype != np.uint8 or image.ndim not in (2, 3):
+        if image.dtype != np.uint8 or (image.ndim != 2 and image.shape[2:] != (3,)):
             raise DataError(f"an image array is (height, width, 3) of uint8, got {image.shape} of {image.dtype}")
         return read_image(Image.fromarray(image))
     return read_image(Path(image) if isinstance(image, str) else image)

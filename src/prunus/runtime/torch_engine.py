@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from prunus.backbone.device import choose_device
 from prunus.backbone.zoo import build_network
-from prunus.bundle.bundle import Bundle
+from prunus.bundle.bundle import Array, Bundle
 from prunus.errors import BundleError
 from prunus.images import Floats
 
@@ -18,9 +19,10 @@ from prunus.images import Floats
 class TorchEngine:
     """Holds one network without weights of its own and every domain's tensors, made when first asked for."""
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: Bundle, device: str = "cpu") -> None:
         self._bundle = bundle
-        self._network = build_network(bundle.manifest.backbone).eval().requires_grad_(False)
+        self._device = choose_device(device)
+        self._network = build_network(bundle.manifest.backbone).eval().requires_grad_(False).to(self._device)
         self._domains: dict[str, dict[str, Tensor]] = {}
         self._lock = threading.Lock()  # a functional call swaps tensors inside the one network
         for domain in bundle.domains:
@@ -33,7 +35,7 @@ class TorchEngine:
             self._domains[domain] = self._tensors(domain)
         tensors = self._domains[domain]
         with self._lock:
-            features = functional_call(self._network, tensors, (torch.from_numpy(np.ascontiguousarray(images)),))
+            features = functional_call(self._network, tensors, (self._tensor(images),)).cpu()
         head = self._bundle.arrays
         logits: Floats = features.numpy() @ head[f"head/{domain}/weight"].T + head[f"head/{domain}/bias"]
         return logits
@@ -44,7 +46,10 @@ class TorchEngine:
             f"{layer}.weight": bundle.weight(layer, bundle.mask(domain, layer)) for layer in bundle.manifest.convs
         }
         arrays = {**bundle.named("shared/"), **bundle.named(f"norm/{domain}/"), **weights}
-        return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+        return {name: self._tensor(array) for name, array in arrays.items()}
+
+    def _tensor(self, array: Array) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
     def _check(self, domain: str) -> None:
         """Refuse a file whose arrays are not those of its architecture, before any of them is used."""

@@ -71,15 +71,15 @@ class Learner:
         gradient_DM, mask_DM = adam.scores_DM.grad, self.net.switches.masks()
         budget, rate = self.recipe.budget, self.recipe.training.dual_rate
         active_D = torch.zeros(len(mask_DM), dtype=torch.bool, device=mask_DM.device)
-        for domain in domains:
-            limit = budget_constraint(mask_DM[domain], budget)
-            self.budget_multiplier_D[domain] = ascend(self.budget_multiplier_D[domain], limit.violation, rate)
-            gradient_DM[domain] += limit.loss_gradient(self.budget_multiplier_D[domain])
-            active_D[domain] = True
+        active_D[list(domains)] = True
+        limit = budget_constraint(mask_DM, budget)
+        climbed_D = ascend(self.budget_multiplier_D, limit.violation[:, 0], rate)
+        self.budget_multiplier_D.copy_(torch.where(active_D, climbed_D, self.budget_multiplier_D))
+        gradient_DM += limit.loss_gradient((self.budget_multiplier_D * active_D)[:, None])
         if self.sharing:
             shared = self.sharing(mask_DM, budget)
             if self.recipe.sharing.weight == "learned":
-                self.sharing_multiplier = ascend(self.sharing_multiplier, shared.violation, rate)
+                self.sharing_multiplier.copy_(ascend(self.sharing_multiplier, shared.violation, rate))
             gradient_DM += shared.loss_gradient(self.sharing_multiplier)
             active_D |= shared.violation > 0  # the sharing loss moves all domains, whoever the batch is from
         adam.step(gradient_DM, active_D, lr)

@@ -25,7 +25,7 @@ from prunus.training.interrupt import stop_on_signal
 from prunus.training.learner import Batch, Learner
 from prunus.training.observers import DomainProgress, EpochReport, Observer
 
-STEPS_BETWEEN_CHECKS = 20  # reading a loss makes a GPU wait
+STEPS_BETWEEN_REPORTS = 20  # reading a loss makes a GPU wait
 
 
 @dataclass(frozen=True)
@@ -56,23 +56,27 @@ def fit(
     saved_at = time.monotonic()
     observer.started(first, total)
     try:
-        with stop_on_signal() as stop:
+        with stop_on_signal() as stop, torch.random.fork_rng(_cuda_devices(learner)):
             for done, (step, ends_epoch) in enumerate(
                 islice(_mark_ends(schedule(*plan, seed)), first, None), first + 1
             ):
-                generator = torch.Generator().manual_seed(_step_seed(seed, done))
+                # a seed per step, for dropout inside a backbone too: any step can be done again
+                generator = torch.manual_seed(_step_seed(seed, done))
                 learner.step([_prepare(data, d, indices, generator, learner) for d, indices in step.parts], step.epoch)
                 observer.stepped(done, step.epoch)
-                due = done == total or stop.is_set or time.monotonic() - saved_at > training.checkpoint_seconds
-                if due or ends_epoch or done % STEPS_BETWEEN_CHECKS == 0:
-                    _check_finite(learner, done, file)
+                if ends_epoch or done % STEPS_BETWEEN_REPORTS == 0:
+                    _check_losses(learner, done, file)
+                    report = _report(learner, data, step.epoch, done, validate=ends_epoch)
+                    (observer.epoch_ended if ends_epoch else observer.progressed)(report)
                 if ends_epoch:
-                    observer.epoch_ended(_report(learner, data, step.epoch, done))
                     learner.tally_D3.zero_()
-                if due:
+                stopping = stop.is_set  # read once: a signal may come at any time
+                if done == total or stopping or time.monotonic() - saved_at > training.checkpoint_seconds:
+                    _check_losses(learner, done, file)
+                    _check_state(learner, done, file)
                     save_checkpoint(file, learner, done, total, identity)
                     saved_at = time.monotonic()
-                if stop.is_set and done < total:
+                if stopping and done < total:
                     raise TrainingInterrupted(
                         f"stopped and saved at step {done} of {total}; go on with: prunus train --resume {file.parent}"
                     )
@@ -117,20 +121,29 @@ def _prepare(
     return Batch(domain, normalize(crops, source.preprocess), labels)
 
 
-def _check_finite(learner: Learner, step: int, file: Path) -> None:
-    if not bool(torch.isfinite(learner.tally_D3).all()):
-        bad = [
-            name
-            for name, row in zip(learner.net.domains, learner.tally_D3, strict=True)
-            if not bool(torch.isfinite(row).all())
-        ]
-        kept = f"the last good state is kept in {file}" if file.exists() else "nothing was saved yet"
-        raise TrainingError(
-            f"the loss of domain {bad[0]!r} is not a number at step {step}; {kept}; try a smaller training.lr"
-        )
+def _check_losses(learner: Learner, step: int, file: Path) -> None:
+    finite_D = torch.isfinite(learner.tally_D3).all(1).tolist()
+    bad = [name for name, finite in zip(learner.net.domains, finite_D, strict=True) if not finite]
+    if bad:
+        raise TrainingError(f"the loss of domain {bad[0]!r} is not a number at step {step}; {_kept(file)}")
 
 
-def _report(learner: Learner, data: Sequence[DomainData], epoch: int, step: int) -> EpochReport:
+def _check_state(learner: Learner, step: int, file: Path) -> None:
+    for name, tensor in learner.tensors().items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise TrainingError(f"{name} is not finite any more at step {step}; {_kept(file)}")
+
+
+def _kept(file: Path) -> str:
+    kept = f"the last good state is kept in {file}" if file.exists() else "nothing was saved yet"
+    return f"{kept}; try a smaller training.lr"
+
+
+def _cuda_devices(learner: Learner) -> list[torch.device]:
+    return [learner.net.device] if learner.net.device.type == "cuda" else []
+
+
+def _report(learner: Learner, data: Sequence[DomainData], epoch: int, step: int, validate: bool) -> EpochReport:
     net, switches = learner.net.eval(), learner.net.switches
     mask_DM = switches.masks() if switches else torch.ones(len(data), 1, dtype=torch.bool)
     progress = {}
@@ -139,7 +152,7 @@ def _report(learner: Learner, data: Sequence[DomainData], epoch: int, step: int)
         if seen == 0:
             continue  # trained at another time: the strategy may take domains one after the other
         held_out = None
-        if domain.validation is not None:
+        if validate and domain.validation is not None:
             held_out = accuracy(net_logits(net, domain.name), domain.validation, domain.preprocess)
         progress[domain.name] = DomainProgress(
             loss / seen,

@@ -48,6 +48,9 @@ class Observer:
     def stepped(self, step: int, epoch: int) -> None:
         """One optimizer step is done."""
 
+    def progressed(self, report: EpochReport) -> None:
+        """Some steps of an epoch are done; nothing is measured on validation images yet."""
+
     def epoch_ended(self, report: EpochReport) -> None:
         """All domains have had their turn."""
 
@@ -64,10 +67,9 @@ class JsonlLog(Observer):
 
     def started(self, step: int, total_steps: int) -> None:
         """Drop the lines of steps that will be done again."""
-        self._began = time.monotonic()
-        lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
-        write_atomically(self.path, "".join(kept).encode())
+        kept = [entry for entry in read_log(self.path) if entry["step"] <= step]
+        self._began = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
+        write_atomically(self.path, "".join(json.dumps(entry) + "\n" for entry in kept).encode())
 
     def epoch_ended(self, report: EpochReport) -> None:
         """Append the epoch."""
@@ -77,6 +79,17 @@ class JsonlLog(Observer):
                 file.write(json.dumps(entry) + "\n")
         except OSError as error:
             raise storage_error(self.path, error) from error
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Read a log's epochs; a last line that a kill cut short is left out."""
+    entries = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            entries.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return entries
 
 
 class TensorBoardLog(Observer):
@@ -92,7 +105,7 @@ class TensorBoardLog(Observer):
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  # optional package
         except ImportError:
             raise MissingExtraError("tensorboard", "train", "logging curves") from None
-        self._writer = SummaryWriter(str(self._folder), purge_step=step)
+        self._writer = SummaryWriter(str(self._folder), purge_step=step + 1)
 
     def epoch_ended(self, report: EpochReport) -> None:
         """Add a point to every curve."""
@@ -128,6 +141,11 @@ class Observers(Observer):
         """Tell all."""
         for observer in self._observers:
             observer.stepped(step, epoch)
+
+    def progressed(self, report: EpochReport) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.progressed(report)
 
     def epoch_ended(self, report: EpochReport) -> None:
         """Tell all."""

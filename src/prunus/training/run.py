@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from prunus.backbone.device import choose_device
 from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import Backbone, load_backbone
-from prunus.config import DomainChoice, Recipe, load_recipe, recipe_differences
+from prunus.config import DomainChoice, Recipe, load_recipe, parse_recipe, recipe_differences, with_absolute_paths
 from prunus.data.domains import Domain, open_domain
 from prunus.data.loading import load_images
 from prunus.errors import RecipeError, TrainingError
-from prunus.files import write_json
+from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
 from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, find_method
 from prunus.training.checkpoint import Checkpoint, Identity, read_checkpoint
-from prunus.training.device import choose_device
 from prunus.training.learner import Learner
 from prunus.training.loop import DomainData, fit
 from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog
@@ -78,6 +78,7 @@ def start_run(recipe: Recipe, path: Path, observers: Sequence[Observer] = (), de
             f"{path} already holds a run; go on with: prunus train --resume {path}, or choose another --out"
         )
     check_recipe(recipe)
+    recipe = with_absolute_paths(recipe, Path.cwd())
     _train(recipe, folder, observers, device, None)
 
 
@@ -93,7 +94,7 @@ def resume_run(
         raise TrainingError(
             f"{path} was made with another recipe ({'; '.join(changes[:3])}); resume it without one, or use a new --out"
         )
-    _train(own, folder, observers, device, read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None)
+    _train(own, folder, observers, device, _own_checkpoint(folder, own) if folder.checkpoint.exists() else None)
 
 
 def open_run(path: Path, device: str = "auto") -> TrainedRun:
@@ -103,7 +104,8 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
         raise TrainingError(
             f"{path} is neither a run folder nor a model file; make one with: prunus train recipe.toml --out {path}"
         )
-    recipe, checkpoint = load_recipe(folder.recipe), read_checkpoint(folder.checkpoint)
+    recipe = load_recipe(folder.recipe)
+    checkpoint = _own_checkpoint(folder, recipe)
     backbone = load_backbone(recipe.backbone)
     _check_same("backbone", checkpoint.identity.backbone, fingerprint(backbone.network))
     net = adapt(backbone, checkpoint.identity.classes, recipe.method, recipe.seed)
@@ -135,6 +137,7 @@ def _train(
             _check_same(f"data of domain {name!r}", start.identity.domains.get(name), print_)
     net = adapt(backbone, identity.classes, recipe.method, recipe.seed).to(target)
     write_json(folder.recipe, identity.recipe)
+    remove_leftovers(folder.path)
     logs = [JsonlLog(folder.log), TensorBoardLog(folder.path / "tensorboard")]
     observer = Observers([*logs, *observers])
     for domain in data:
@@ -149,6 +152,13 @@ def _load(recipe: Recipe, backbone: Backbone, domain: Domain, choice: DomainChoi
     held_out = splits == "train" and domain.validation
     validation = load_images(domain, "validation", preprocess, recipe.skip_bad_images) if held_out else None
     return DomainData(domain.name, preprocess, choice.mirrored, train, validation)
+
+
+def _own_checkpoint(folder: RunFolder, recipe: Recipe) -> Checkpoint:
+    checkpoint = read_checkpoint(folder.checkpoint)
+    if changes := recipe_differences(recipe, parse_recipe(checkpoint.identity.recipe)):
+        raise TrainingError(f"{folder.checkpoint} is of another recipe than {folder.recipe} ({'; '.join(changes[:3])})")
+    return checkpoint
 
 
 def _check_same(what: str, before: str | None, now: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from prunus.config import Recipe, load_recipe
+from prunus.config import Recipe, load_recipe, parse_recipe, recipe_differences
 from prunus.data.domains import open_domain
 from prunus.data.sources import bundled
 from prunus.errors import TrainingError
@@ -14,7 +14,7 @@ from prunus.files import write_json
 from prunus.report.plots import write_plots
 from prunus.runtime.predictor import Predictor
 from prunus.training.checkpoint import read_checkpoint
-from prunus.training.observers import Observer
+from prunus.training.observers import Observer, read_log
 from prunus.training.run import RunFolder
 from prunus.verbs.evaluate import Results, bundle_costs, evaluate
 from prunus.verbs.prune import prune
@@ -48,7 +48,7 @@ def demo(
     predictor = Predictor(model)
     results["example"] = _predict_example(recipe, predictor)
     costs = bundle_costs(predictor.bundle, has_switches=True)
-    write_plots(folder / "plots", results, costs, RunFolder(folder).log)
+    write_plots(folder / "plots", results, costs, read_log(RunFolder(folder).log))
     write_json(folder / "results.json", results)
     return results
 
@@ -59,7 +59,7 @@ def _train_or_resume(recipe: Recipe, path: Path, observers: Sequence[Observer], 
         train(recipe, path, observers, device)
         return
     saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-    if saved and saved.identity.recipe != recipe.model_dump(mode="json"):
+    if saved and recipe_differences(recipe, parse_recipe(saved.identity.recipe)):
         raise TrainingError(f"{path} holds a run of another recipe; remove the folder or choose another --out")
     if not saved or saved.step < saved.total_steps:
         resume(path, observers, device, recipe)

@@ -74,7 +74,7 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
         run = open_run(path, device)
         bundle = pack_run(run)
         return Subject(run.recipe, bundle, lambda domain: net_logits(run.net, domain), len(bundle_bytes(bundle)))
-    predictor = Predictor(path)
+    predictor = Predictor(path, device)
     recipe = parse_recipe(predictor.bundle.manifest.provenance["recipe"])
     return Subject(recipe, predictor.bundle, lambda d: lambda x: predictor.logits(x, d), path.stat().st_size)
 
@@ -114,6 +114,7 @@ def _results(subject: Subject, split: str, found: dict[str, dict[str, float | in
         "sharing": recipe.sharing.loss if method.has_sharing else None,
         "seed": recipe.seed,
         "split": split,
+        "steps": [subject.bundle.manifest.provenance["step"], subject.bundle.manifest.provenance["total_steps"]],
         "domains": domains,
         "mean_accuracy": sum(accuracies) / len(accuracies),
         "union": costs.union(),

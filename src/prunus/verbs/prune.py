@@ -28,7 +28,6 @@ def pack_run(run: TrainedRun) -> Bundle:
         choice.name: DomainEntry(
             classes=run.net.classes[choice.name],
             preprocess=domain_preprocess(run.backbone, choice),
-            mirrored=choice.mirrored,
         )
         for choice in run.recipe.domains
     }

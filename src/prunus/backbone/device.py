@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from prunus.errors import TrainingError
+from prunus.errors import BackboneError
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -16,5 +16,5 @@ def choose_device(name: str = "auto") -> torch.device:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise TrainingError(f"the device {name!r} cannot be used: {reason}; choose auto, cpu or cuda") from None
+        raise BackboneError(f"the device {name!r} cannot be used: {reason}; choose auto, cpu or cuda") from None
     return device
