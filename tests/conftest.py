@@ -57,3 +57,9 @@ def _noise(colour_seed: int, seed: int, size: tuple[int, int]) -> Image.Image:
     colour = np.random.default_rng(colour_seed).integers(32, 224, 3)
     noise = np.random.default_rng(seed).integers(-24, 25, (size[1], size[0], 3))
     return Image.fromarray((colour + noise).astype(np.uint8))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep decoded images out of the user's real cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))

@@ -14,11 +14,12 @@ MAY_IMPORT = {
     "errors": set(),
     "version": set(),
     "files": {"errors"},
-    "config": {"errors"},
+    "benchmarks": {"errors"},
+    "config": {"benchmarks"},
     "images": {"errors"},
     "probabilities": {"images"},
     "losses": {"errors"},
-    "data": {"config", "images"},
+    "data": {"benchmarks", "config", "images"},
     "backbone": {"config", "images"},
     "masks": {"backbone"},
     "methods": {"masks", "backbone"},
@@ -29,13 +30,24 @@ MAY_IMPORT = {
     "runtime": {"bundle", "images", "probabilities", "backbone"},
     "report": {"measure"},
     "verbs": {
-        *("config", "data", "images", "probabilities", "backbone", "masks", "methods", "training"),
+        *("benchmarks", "config", "data", "images", "probabilities", "backbone", "masks", "methods", "training"),
         *("measure", "pruning", "bundle", "runtime", "report"),
     },
-    "cli": {"verbs", "report", "training", "runtime", "bundle", "config"},
+    "cli": {"verbs", "report", "training", "runtime", "bundle", "config", "benchmarks", "measure"},
 }
 OPEN = {"errors", "files", "version"}
-TORCH_FREE = ("errors", "files", "config", "images", "probabilities", "measure", "bundle", "report", "cli")
+TORCH_FREE = (
+    "errors",
+    "files",
+    "benchmarks",
+    "config",
+    "images",
+    "probabilities",
+    "measure",
+    "bundle",
+    "report",
+    "cli",
+)
 
 
 def _imports(path: Path) -> set[str]:

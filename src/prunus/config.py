@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from prunus.benchmarks import Benchmark, find_benchmark
 from prunus.errors import RecipeError, UnknownNameError
 
 if sys.version_info >= (3, 11):
@@ -61,7 +62,12 @@ class DomainChoice(Settings):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     path: str
     mirror: bool | None = Field(default=None, description="mirror in training; on, except for the paper's four names")
+    layout: Literal["folders", "decathlon", "imagenet_to_sketch"] = "folders"
     fit: Literal["crop", "squash"] = "crop"
+    resize: int | None = Field(default=None, ge=8, description="side before cropping, where it is not the backbone's")
+    statistics: Literal["backbone", "own"] = Field(
+        default="backbone", description="whose mean and std normalize images"
+    )
     finetune_accuracy: float | None = Field(default=None, ge=0, le=1, description="of a fine-tuned network: gives S")
     feature_accuracy: float | None = Field(default=None, ge=0, le=1, description="of the feature extractor: gives S_E")
 
@@ -115,6 +121,8 @@ class Recipe(Settings):
 
     backbone: BackboneChoice
     domains: tuple[DomainChoice, ...] = Field(strict=False, min_length=1)
+    benchmark: str | None = None
+    root: str | None = Field(default=None, description="where the benchmark lies")
     method: str = "budget_aware"
     budget: Share = 0.25
     sharing: Sharing = Sharing()
@@ -135,6 +143,8 @@ class Recipe(Settings):
 
 def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Recipe:
     """Check a recipe given as plain data; relative paths are taken from `base`."""
+    if isinstance(name := content.get("benchmark"), str):
+        content = _expand_benchmark(dict(content), find_benchmark(name))
     try:
         recipe = Recipe.model_validate_json(json.dumps(content))
     except ValidationError as error:
@@ -171,6 +181,36 @@ def recipe_differences(ours: Recipe, theirs: Recipe) -> list[str]:
     ]
 
 
+def _expand_benchmark(content: dict[str, Any], benchmark: Benchmark) -> dict[str, Any]:
+    """Fill in a benchmark's domains, sizes and rules; what the recipe says itself stands."""
+    root = content.get("root")
+    if not isinstance(root, str):
+        raise RecipeError(f"a recipe with benchmark = {benchmark.name!r} needs root, the folder it lies in")
+    chosen = content.get("domains", benchmark.names())
+    if not isinstance(chosen, list):
+        raise RecipeError(f"domains must be a list of sets of {benchmark.name}: {', '.join(benchmark.names())}")
+    given = [dict(each) if isinstance(each, Mapping) else {"name": str(each)} for each in chosen]
+    content["domains"] = [_benchmark_domain(benchmark, root, each) | each for each in given]
+    backbone = content.get("backbone", {})
+    backbone = {"name": backbone} if isinstance(backbone, str) else dict(backbone)
+    content["backbone"] = {"size": benchmark.size, "resize": benchmark.resize} | backbone
+    return content
+
+
+def _benchmark_domain(benchmark: Benchmark, root: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    each = benchmark.find(str(given.get("name")))
+    return {
+        "path": root if benchmark.name == "decathlon" else f"{root}/{each.name}",
+        "layout": benchmark.name,
+        "mirror": each.mirror,
+        "fit": "squash" if each.comes_cropped else "crop",
+        "resize": benchmark.size if each.comes_cropped else None,
+        "statistics": "own" if benchmark.own_statistics else "backbone",
+        "finetune_accuracy": each.finetune_accuracy,
+        "feature_accuracy": each.feature_accuracy,
+    }
+
+
 def _override(content: dict[str, Any], override: str) -> None:
     key, separator, text = override.partition("=")
     if not separator:
@@ -198,7 +238,8 @@ def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
     backbone = recipe.backbone
     if backbone.weights not in ("pretrained", "random"):
         backbone = backbone.model_copy(update={"weights": str((base / backbone.weights).resolve())})
-    return recipe.model_copy(update={"domains": domains, "backbone": backbone})
+    root = recipe.root if recipe.root is None else str((base / recipe.root).resolve())
+    return recipe.model_copy(update={"domains": domains, "backbone": backbone, "root": root})
 
 
 def _explain(error: ValidationError) -> RecipeError | UnknownNameError:

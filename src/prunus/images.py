@@ -92,6 +92,11 @@ def read_image(source: Path | bytes | Image.Image, name: str = "") -> Image.Imag
         raise DataError(f"cannot read {label}: {_reason(error)}") from error
 
 
+def image_mode(content: bytes) -> str:
+    """Tell Pillow's name for the colours of an image that can be read: RGB, L, CMYK, I;16, ..."""
+    return _open(content).mode
+
+
 def _open(source: Path | bytes) -> Image.Image:
     content = source.read_bytes() if isinstance(source, Path) else source
     if not content:

@@ -13,8 +13,8 @@ from prunus.backbone import timm_networks
 from prunus.backbone.weights import fill, fingerprint, read_weights
 from prunus.backbone.zoo import ZOO, ZooEntry, build_network, load_backbone
 from prunus.config import BackboneChoice, DomainChoice
-from prunus.data.domains import open_domain
 from prunus.data.loading import load_images
+from prunus.data.opening import open_domain
 from prunus.data.sources import bundled
 from prunus.errors import BackboneError, UnknownNameError
 

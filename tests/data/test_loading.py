@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from prunus.config import DomainChoice
-from prunus.data.domains import Domain, open_domain
+from prunus.data.domains import Domain
 from prunus.data.loading import ImageSet, load_images
+from prunus.data.opening import open_domain
 from prunus.errors import DataError
 from prunus.images import Preprocess, read_image
 

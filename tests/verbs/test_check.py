@@ -46,7 +46,7 @@ def test_a_folder_of_domains_is_checked_domain_by_domain(
 
 def test_every_image_is_looked_at_once(make_domain: MakeDomain) -> None:
     calls: list[None] = []
-    check(make_domain(), lambda: calls.append(None))
+    check(make_domain(), on_image=lambda: calls.append(None))
     assert len(calls) == 2 * (4 + 2)
 
 

@@ -17,6 +17,9 @@ SHOWN = 50
 
 def command(
     data: Annotated[str, typer.Argument(help="A domain (folder or zip), or a folder of domains.")],
+    benchmark: Annotated[
+        str | None, typer.Option(help="The folder is a benchmark: decathlon or imagenet_to_sketch.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what is wrong with image data; exits with 1 if a training would stop."""
@@ -26,7 +29,7 @@ def command(
     errors_to = Console(stderr=True)
     with Progress(*columns, console=errors_to, transient=True, disable=not errors_to.is_terminal) as progress:
         task = progress.add_task("", total=None)
-        report = check(data, lambda: progress.advance(task))
+        report = check(data, benchmark, lambda: progress.advance(task))
     if as_json:
         print_json(asdict(report))
         raise typer.Exit(1 if report.has_errors else 0)
@@ -41,9 +44,8 @@ def command(
     for finding in report.findings[:SHOWN]:
         colour = "red" if finding.level == "error" else "yellow"
         console.print(f"[{colour}]{finding.level}[/] ", end="")
-        console.print(
-            f"{finding.domain}: {finding.file}: {finding.message}", markup=False, highlight=False, soft_wrap=True
-        )
+        line = ": ".join(filter(None, (finding.domain, finding.file, finding.message)))
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if len(report.findings) > SHOWN:
         console.print(f"... and {len(report.findings) - SHOWN} more; see them all with --json")
     errors = sum(finding.level == "error" for finding in report.findings)

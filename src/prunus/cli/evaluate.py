@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from prunus.cli.options import AsJson, Device, print_json
+from prunus.cli.options import AsJson, Device, NoCache, print_json
 from prunus.config import Crops
 
 
@@ -31,6 +31,7 @@ def command(
     data: Annotated[Path | None, typer.Option(help="Folder that holds the domains by name.")] = None,
     crops: Annotated[CropChoice | None, typer.Option(help="Crops per image; the recipe's own if left out.")] = None,
     device: Device = "auto",
+    no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy, usage, computation and size of a run or a model file."""
@@ -38,7 +39,7 @@ def command(
     from prunus.verbs.evaluate import evaluate
 
     with Console(stderr=True).status(f"measuring {target}"):
-        results = evaluate(target, split, data, CROPS[crops] if crops else None, device)
+        results = evaluate(target, split, data, CROPS[crops] if crops else None, device, not no_cache)
     if as_json:
         print_json(results)
     else:

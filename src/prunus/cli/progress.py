@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from prunus.report.tables import percent
@@ -25,13 +25,31 @@ class TrainingProgress(Observer):
         )
         self._bar = Progress(*columns, console=console)
         self._live: Live | None = None
+        self._decoding: Progress | None = None
+        self._decoding_tasks: dict[tuple[str, int], TaskID] = {}
 
     def noted(self, message: str) -> None:
         """Print it."""
         self._console.print(f"note: {message}", markup=False, highlight=False)
 
+    def loaded(self, domain: str, done: int, total: int) -> None:
+        """Count decoded images."""
+        if not self._console.is_terminal:
+            return
+        if self._decoding is None:
+            self._decoding = Progress(
+                TextColumn("decoding {task.description}"), BarColumn(), MofNCompleteColumn(), console=self._console
+            )
+            self._decoding.start()
+        task = self._decoding_tasks.get((domain, total))
+        if task is None:
+            task = self._decoding_tasks[domain, total] = self._decoding.add_task(domain, total=total)
+        self._decoding.update(task, completed=done)
+
     def started(self, step: int, total_steps: int) -> None:
         """Open the display."""
+        if self._decoding:
+            self._decoding.stop()
         self._task = self._bar.add_task(self._title, total=total_steps, completed=step)
         if self._console.is_terminal:
             self._live = Live(self._bar, console=self._console, refresh_per_second=8)

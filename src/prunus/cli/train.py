@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from prunus.cli.options import Device, Overrides
+from prunus.cli.options import Device, NoCache, Overrides
 from prunus.config import load_recipe
 from prunus.errors import RecipeError
 
@@ -23,6 +23,7 @@ def command(
     ] = False,
     overrides: Overrides = None,
     device: Device = "auto",
+    no_cache: NoCache = False,
 ) -> None:
     """Train all domains of a recipe together, within its budget."""
     from prunus.cli.progress import TrainingProgress
@@ -36,9 +37,9 @@ def command(
             raise RecipeError("--resume goes on in its own folder; leave --out away")
         if not chosen and (extra or overrides):
             raise RecipeError("a resumed run keeps its recipe; leave --set, --final and --skip-bad-images away")
-        run = verbs.resume(resume, [TrainingProgress(f"{resume}", console)], device, chosen)
+        run = verbs.resume(resume, [TrainingProgress(f"{resume}", console)], device, chosen, not no_cache)
     elif chosen and out:
-        run = verbs.train(chosen, out, [TrainingProgress(f"{out}", console)], device)
+        run = verbs.train(chosen, out, [TrainingProgress(f"{out}", console)], device, not no_cache)
     else:
         raise RecipeError(
             "name a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"

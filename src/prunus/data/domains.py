@@ -23,12 +23,16 @@ SPLIT_FOLDERS = {
 }
 
 
+UNLABELLED = -1
+
+
 @dataclass(frozen=True)
 class Item:
-    """One labelled image file."""
+    """One image file and its class; benchmarks know images by an id too."""
 
     file: str
     label: int
+    image_id: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,8 @@ def _is_hidden(part: str) -> bool:
     return part.startswith((".", "__MACOSX"))
 
 
-def open_domain(choice: DomainChoice, validation_share: float = 0.1) -> Domain:
-    """List a domain's images and check that its classes make sense."""
+def open_folders(choice: DomainChoice, validation_share: float) -> Domain:
+    """List the images of `<split>/<class>/<image>` and check that the classes make sense."""
     source = open_source(choice.path)
     listing = list_files(source)
     _judge(choice, listing)

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from prunus.data.cache import cache_key, cached_json, cached_rows
 from prunus.data.domains import Domain, Item
 from prunus.errors import DataError
 from prunus.images import Bytes, Preprocess, read_image
 
+CHUNK = 4096  # images handed to the decoding threads at a time
+Loading = Callable[[str, int, int], None]  # domain, images done, images in all
+
+
+def _silent(domain: str, done: int, total: int) -> None:
+    pass
+
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Decoded images of one split: (N, 3, R, R) bytes and N labels."""
+    """Decoded images of one split: (N, 3, R, R) bytes and N labels, and the ids a benchmark gives them."""
 
     images: Bytes
     labels: npt.NDArray[np.int64]
     skipped: tuple[str, ...] = ()
+    image_ids: tuple[int, ...] = ()
+    cache: Path | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -30,34 +41,92 @@ class ImageSet:
     def fingerprint(self) -> str:
         """Hash pixels and labels, so that a resumed run notices other data."""
         digest = hashlib.sha256(self.labels.tobytes())
-        digest.update(np.ascontiguousarray(self.images).data)
+        for start in range(0, len(self), CHUNK):
+            digest.update(np.ascontiguousarray(self.images[start : start + CHUNK]).data)
         return digest.hexdigest()
 
+    def statistics(self) -> tuple[list[float], list[float]]:
+        """Compute the mean and standard deviation of every colour, in [0, 1]; kept beside the cached pixels."""
+        found = cached_json(self.cache, "statistics.json", self._statistics)
+        return found["mean"], found["std"]
 
-def load_images(domain: Domain, split: str, preprocess: Preprocess, skip_bad: bool = False) -> ImageSet:
-    """Decode and resize all images of a split; a bad one is an error unless it may be skipped."""
+    def _statistics(self) -> dict[str, list[float]]:
+        total, squares = np.zeros(3), np.zeros(3)
+        for start in range(0, len(self), CHUNK):
+            part = self.images[start : start + CHUNK].astype(np.float64) / 255
+            total += part.sum((0, 2, 3))
+            squares += (part**2).sum((0, 2, 3))
+        count = len(self) * self.images.shape[2] * self.images.shape[3]
+        mean = total / count
+        std = np.sqrt(np.maximum(squares / count - mean**2, 1e-8))  # one flat colour must not divide by 0
+        return {"mean": mean.round(6).tolist(), "std": std.round(6).tolist()}
+
+
+def load_images(
+    domain: Domain,
+    split: str,
+    preprocess: Preprocess,
+    skip_bad: bool = False,
+    cache: Path | None = None,
+    loading: Loading = _silent,
+) -> ImageSet:
+    """Decode and resize all images of a split, or map them from the cache; a bad one is an error unless skipped."""
     items = domain.split(split)
     if not items:
         raise DataError(f"domain {domain.name!r} ({domain.source.path}) has no {split} images")
+    shape = (len(items), 3, preprocess.resize, preprocess.resize)
+
+    def fill(rows: Bytes) -> dict[int, str]:
+        return _fill(rows, domain, items, preprocess, loading)
+
+    if cache is None:
+        rows, entry = np.empty(shape, dtype=np.uint8), None
+        bad = fill(rows)
+    else:
+        key = cache_key(domain.source, [item.file for item in items], preprocess)
+        rows, bad = cached_rows(cache, key, shape, fill)
+        entry = cache / key
+    return _select(domain, split, rows, bad, skip_bad, entry)
+
+
+def _fill(
+    rows: Bytes, domain: Domain, items: Sequence[Item], preprocess: Preprocess, loading: Loading
+) -> dict[int, str]:
+    def decode(index: int) -> str | None:
+        file = items[index].file
+        name = f"{file} of domain {domain.name!r} ({domain.source.path})"
+        try:
+            rows[index] = preprocess.store(read_image(domain.source.read(file), name))
+        except DataError as error:
+            rows[index] = 0
+            return str(error)
+        return None
+
+    bad: dict[int, str] = {}
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # Pillow decodes outside the interpreter's lock
-        decoded = list(pool.map(lambda item: _decode(domain, item, preprocess), items))
-    bad = [result for result in decoded if isinstance(result, DataError)]
+        for start in range(0, len(items), CHUNK):
+            chunk = range(start, min(start + CHUNK, len(items)))
+            for index, reason in zip(chunk, pool.map(decode, chunk), strict=True):
+                if reason:
+                    bad[index] = reason
+                loading(domain.name, index + 1, len(items))
+    return bad
+
+
+def _select(
+    domain: Domain, split: str, rows: Bytes, bad: dict[int, str], skip_bad: bool, entry: Path | None
+) -> ImageSet:
+    items = domain.split(split)
     if bad and not skip_bad:
+        first = next(iter(bad.values()))
         others = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        raise DataError(f"{bad[0]}{others}; mend or remove it, or leave such images out with --skip-bad-images")
-    good = [(image, item) for image, item in zip(decoded, items, strict=True) if not isinstance(image, DataError)]
-    _check_classes_survive(domain, split, [item for _, item in good])
-    images = np.stack([image for image, _ in good])
-    labels = np.array([item.label for _, item in good], dtype=np.int64)
-    return ImageSet(images, labels, tuple(str(error) for error in bad))
-
-
-def _decode(domain: Domain, item: Item, preprocess: Preprocess) -> Bytes | DataError:
-    try:
-        content = domain.source.read(item.file)
-        return preprocess.store(read_image(content, f"{item.file} of domain {domain.name!r} ({domain.source.path})"))
-    except DataError as error:
-        return error
+        raise DataError(f"{first}{others}; mend or remove it, or leave such images out with --skip-bad-images")
+    good = [index for index in range(len(items)) if index not in bad]
+    _check_classes_survive(domain, split, [items[index] for index in good])
+    labels = np.array([items[index].label for index in good], dtype=np.int64)
+    ids = tuple(items[index].image_id for index in good)
+    # mapped rows stay mapped unless some must go
+    return ImageSet(rows[good] if bad else rows, labels, tuple(bad.values()), ids, None if bad else entry)
 
 
 def _check_classes_survive(domain: Domain, split: str, items: Sequence[Item]) -> None:

@@ -25,6 +25,7 @@ class Source(Protocol):
 
     def names(self) -> list[str]: ...  # noqa: D102
     def read(self, name: str) -> bytes: ...  # noqa: D102
+    def stamp(self, name: str) -> list[int]: ...  # noqa: D102  # changes when the file does
 
 
 class FolderSource:
@@ -55,6 +56,14 @@ class FolderSource:
         except OSError as error:
             raise DataError(f"cannot read {self.path / name}: {error.strerror or error}") from None
 
+    def stamp(self, name: str) -> list[int]:
+        """Tell size and time of change."""
+        try:
+            status = (self.path / name).stat()
+        except OSError:
+            return []
+        return [status.st_size, status.st_mtime_ns]
+
 
 class ZipSource:
     """A zip file, read in place."""
@@ -84,6 +93,11 @@ class ZipSource:
             return self._zip.read(info)
         except DAMAGE as error:
             raise DataError(f"{name} in {self.path} is damaged: {error}") from None
+
+    def stamp(self, name: str) -> list[int]:
+        """Tell size and checksum."""
+        info = self._zip.getinfo(name)
+        return [info.file_size, info.CRC]
 
 
 def bundled(folder: str) -> Path:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from prunus.config import Crops
 from prunus.data.loading import ImageSet
 from prunus.images import Preprocess
 from prunus.probabilities import Logits, crop_probabilities
+
+Labels = npt.NDArray[np.int64]
 
 
 def num_crops(crops: Crops, mirrored: bool, preprocess: Preprocess) -> int:
@@ -16,11 +21,13 @@ def num_crops(crops: Crops, mirrored: bool, preprocess: Preprocess) -> int:
     return 1 if come_cropped else 10 if mirrored else 5
 
 
+def classify(logits: Logits, images: ImageSet, preprocess: Preprocess, crops: int = 1, batch_size: int = 256) -> Labels:
+    """Find the most probable class of every image."""
+    parts = [images.images[start : start + batch_size] for start in range(0, len(images), batch_size)]
+    found: Labels = np.concatenate([crop_probabilities(logits, part, preprocess, crops).argmax(1) for part in parts])
+    return found
+
+
 def accuracy(logits: Logits, images: ImageSet, preprocess: Preprocess, crops: int = 1, batch_size: int = 256) -> float:
     """Classify every image and count the right answers."""
-    right = 0
-    for start in range(0, len(images), batch_size):
-        chosen = slice(start, start + batch_size)
-        found_N = crop_probabilities(logits, images.images[chosen], preprocess, crops).argmax(1)
-        right += int((found_N == images.labels[chosen]).sum())
-    return right / len(images)
+    return float((classify(logits, images, preprocess, crops, batch_size) == images.labels).mean())

@@ -26,6 +26,7 @@ class Identity:
     backbone: str
     domains: dict[str, str]
     classes: dict[str, tuple[str, ...]]
+    preprocess: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)

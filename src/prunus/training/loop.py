@@ -115,7 +115,7 @@ def _prepare(
     learner: Learner,
 ) -> Batch:
     source, device = data[domain], learner.net.device
-    stored: Tensor = torch.from_numpy(source.train.images[indices]).to(device, non_blocking=True)
+    stored: Tensor = torch.from_numpy(np.asarray(source.train.images[indices])).to(device, non_blocking=True)
     crops = random_crops(stored, source.preprocess.size, source.mirror, generator)
     labels = torch.from_numpy(source.train.labels[indices]).to(device, non_blocking=True)
     return Batch(domain, normalize(crops, source.preprocess), labels)

@@ -42,6 +42,9 @@ class Observer:
     def noted(self, message: str) -> None:
         """Something is worth knowing."""
 
+    def loaded(self, domain: str, done: int, total: int) -> None:
+        """One more image of a domain is decoded."""
+
     def started(self, step: int, total_steps: int) -> None:
         """Training begins, or goes on, at a step."""
 
@@ -131,6 +134,11 @@ class Observers(Observer):
         """Tell all."""
         for observer in self._observers:
             observer.noted(message)
+
+    def loaded(self, domain: str, done: int, total: int) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.loaded(domain, done, total)
 
     def started(self, step: int, total_steps: int) -> None:
         """Tell all."""

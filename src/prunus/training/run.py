@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from prunus.backbone.device import choose_device
 from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.config import DomainChoice, Recipe, load_recipe, parse_recipe, recipe_differences, with_absolute_paths
-from prunus.data.domains import Domain, open_domain
-from prunus.data.loading import load_images
+from prunus.data.cache import default_cache
+from prunus.data.domains import Domain
+from prunus.data.loading import ImageSet, load_images
+from prunus.data.opening import open_domain
 from prunus.errors import RecipeError, TrainingError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
@@ -53,6 +57,7 @@ class TrainedRun:
     recipe: Recipe
     backbone: Backbone
     net: MultiDomainNet
+    preprocess: dict[str, Preprocess]
     checkpoint: Checkpoint
 
 
@@ -70,7 +75,9 @@ def check_recipe(recipe: Recipe) -> None:
         )
 
 
-def start_run(recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto") -> None:
+def start_run(
+    recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
+) -> None:
     """Train a recipe from the beginning in a new folder."""
     folder = RunFolder(path)
     if folder.recipe.exists():
@@ -79,11 +86,15 @@ def start_run(recipe: Recipe, path: Path, observers: Sequence[Observer] = (), de
         )
     check_recipe(recipe)
     recipe = with_absolute_paths(recipe, Path.cwd())
-    _train(recipe, folder, observers, device, None)
+    _Training(recipe, folder, Observers(observers), use_cache).run(device, None)
 
 
 def resume_run(
-    path: Path, observers: Sequence[Observer] = (), device: str = "auto", recipe: Recipe | None = None
+    path: Path,
+    observers: Sequence[Observer] = (),
+    device: str = "auto",
+    recipe: Recipe | None = None,
+    use_cache: bool = True,
 ) -> None:
     """Go on with a run as if nothing had happened; a recipe, if given, must be the run's own."""
     folder = RunFolder(path)
@@ -94,7 +105,8 @@ def resume_run(
         raise TrainingError(
             f"{path} was made with another recipe ({'; '.join(changes[:3])}); resume it without one, or use a new --out"
         )
-    _train(own, folder, observers, device, _own_checkpoint(folder, own) if folder.checkpoint.exists() else None)
+    start = _own_checkpoint(folder, own) if folder.checkpoint.exists() else None
+    _Training(own, folder, Observers(observers), use_cache).run(device, start)
 
 
 def open_run(path: Path, device: str = "auto") -> TrainedRun:
@@ -111,47 +123,66 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
     net = adapt(backbone, checkpoint.identity.classes, recipe.method, recipe.seed)
     learner = Learner(net.to(choose_device(device)), recipe)
     learner.restore(checkpoint.tensors)
-    return TrainedRun(recipe, backbone, net.eval(), checkpoint)
+    preprocess = {name: Preprocess(**fields) for name, fields in checkpoint.identity.preprocess.items()}
+    return TrainedRun(recipe, backbone, net.eval(), preprocess, checkpoint)
 
 
-def domain_preprocess(backbone: Backbone, choice: DomainChoice) -> Preprocess:
-    """Prepare a domain's images for a backbone."""
-    return backbone.preprocess.model_copy(update={"fit": choice.fit})
+@dataclass(frozen=True)
+class _Training:
+    """Everything between a recipe and the loop: data, network, identity, logs."""
+
+    recipe: Recipe
+    folder: RunFolder
+    observer: Observers
+    use_cache: bool
+
+    def run(self, device: str, start: Checkpoint | None) -> None:
+        """Prepare all and train."""
+        recipe, folder, target = self.recipe, self.folder, choose_device(device)
+        backbone = load_backbone(recipe.backbone)
+        domains = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
+        data = [self._load(backbone, domain, choice) for domain, choice in zip(domains, recipe.domains, strict=True)]
+        identity = Identity(
+            recipe.model_dump(mode="json"),
+            fingerprint(backbone.network),
+            {domain.name: domain.train.fingerprint() for domain in data},
+            {domain.name: domain.classes for domain in domains},
+            {domain.name: domain.preprocess.model_dump(mode="json") for domain in data},
+        )
+        if start:
+            _check_same("backbone", start.identity.backbone, identity.backbone)
+            for name, print_ in identity.domains.items():
+                _check_same(f"data of domain {name!r}", start.identity.domains.get(name), print_)
+        net = adapt(backbone, identity.classes, recipe.method, recipe.seed).to(target)
+        write_json(folder.recipe, identity.recipe)
+        remove_leftovers(folder.path)
+        logs = [JsonlLog(folder.log), TensorBoardLog(folder.path / "tensorboard")]
+        fit(Learner(net, recipe), data, folder.checkpoint, identity, Observers([*logs, self.observer]), start)
+
+    def _load(self, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:
+        preprocess, splits = resized(backbone.preprocess, choice), self.recipe.training.splits
+        train = self._images(domain, splits, preprocess)
+        if choice.statistics == "own":
+            mean, std = train.statistics()
+            preprocess = Preprocess(**preprocess.model_dump() | {"mean": mean, "std": std})
+        if train.skipped:
+            self.observer.noted(f"{len(train.skipped)} bad images of domain {domain.name!r} left out")
+        held_out = splits == "train" and domain.validation
+        validation = self._images(domain, "validation", preprocess) if held_out else None
+        return DomainData(domain.name, preprocess, choice.mirrored, train, validation)
+
+    def _images(self, domain: Domain, split: str, preprocess: Preprocess) -> ImageSet:
+        cache = default_cache() if self.use_cache else None
+        return load_images(domain, split, preprocess, self.recipe.skip_bad_images, cache, self.observer.loaded)
 
 
-def _train(
-    recipe: Recipe, folder: RunFolder, observers: Sequence[Observer], device: str, start: Checkpoint | None
-) -> None:
-    target, backbone = choose_device(device), load_backbone(recipe.backbone)
-    domains = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
-    data = [_load(recipe, backbone, domain, choice) for domain, choice in zip(domains, recipe.domains, strict=True)]
-    identity = Identity(
-        recipe.model_dump(mode="json"),
-        fingerprint(backbone.network),
-        {domain.name: domain.train.fingerprint() for domain in data},
-        {domain.name: domain.classes for domain in domains},
-    )
-    if start:
-        _check_same("backbone", start.identity.backbone, identity.backbone)
-        for name, print_ in identity.domains.items():
-            _check_same(f"data of domain {name!r}", start.identity.domains.get(name), print_)
-    net = adapt(backbone, identity.classes, recipe.method, recipe.seed).to(target)
-    write_json(folder.recipe, identity.recipe)
-    remove_leftovers(folder.path)
-    logs = [JsonlLog(folder.log), TensorBoardLog(folder.path / "tensorboard")]
-    observer = Observers([*logs, *observers])
-    for domain in data:
-        if domain.train.skipped:
-            observer.noted(f"{len(domain.train.skipped)} bad images of domain {domain.name!r} left out")
-    fit(Learner(net, recipe), data, folder.checkpoint, identity, observer, start)
-
-
-def _load(recipe: Recipe, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:
-    preprocess, splits = domain_preprocess(backbone, choice), recipe.training.splits
-    train = load_images(domain, splits, preprocess, recipe.skip_bad_images)
-    held_out = splits == "train" and domain.validation
-    validation = load_images(domain, "validation", preprocess, recipe.skip_bad_images) if held_out else None
-    return DomainData(domain.name, preprocess, choice.mirrored, train, validation)
+def resized(preprocess: Preprocess, choice: DomainChoice) -> Preprocess:
+    """Apply a domain's own fit and size to the backbone's preprocessing."""
+    changes = {"fit": choice.fit} | ({"resize": choice.resize} if choice.resize else {})
+    try:
+        return Preprocess(**preprocess.model_dump() | changes)
+    except ValidationError as error:
+        raise RecipeError(f"domain {choice.name!r}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
 
 def _own_checkpoint(folder: RunFolder, recipe: Recipe) -> Checkpoint:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from prunus.benchmarks import DECATHLON, Benchmark, find_benchmark
 from prunus.config import DEMO_PREFIX
-from prunus.data.domains import Listing, list_files
-from prunus.data.sources import Source, open_source
+from prunus.data.checks import Finding, check_annotated, check_counts, check_images, check_listing
+from prunus.data.decathlon import annotation_file, check_root, open_decathlon_set
+from prunus.data.domains import SPLITS, Listing, list_files
+from prunus.data.sources import open_source
 from prunus.errors import DataError
-from prunus.images import read_image
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing to know: an error stops a training, a warning is worth a look."""
-
-    level: Literal["error", "warning"]
-    domain: str
-    file: str
-    message: str
+OnImage = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -50,11 +39,14 @@ class CheckReport:
         return any(finding.level == "error" for finding in self.findings)
 
 
-def check(path: str | Path, on_image: Callable[[], None] = lambda: None) -> CheckReport:
-    """Check one domain (a folder or zip with a train split) or a folder of domains, decoding every image."""
+def check(path: str | Path, benchmark: str | None = None, on_image: OnImage = lambda: None) -> CheckReport:
+    """Check a domain (a folder or zip with a train split), a folder of domains, or a benchmark; decodes every image."""
+    if benchmark == DECATHLON.name:
+        return _check_decathlon(Path(path), on_image)
+    known = find_benchmark(benchmark) if benchmark else None
     summaries: list[DomainSummary] = []
     findings: list[Finding] = []
-    for name, place in find_domains(path):
+    for name, place in _benchmark_folders(Path(path), known) if known else find_domains(path):
         try:
             source = open_source(place)
         except DataError as error:
@@ -62,7 +54,12 @@ def check(path: str | Path, on_image: Callable[[], None] = lambda: None) -> Chec
             continue
         listing = list_files(source)
         summaries.append(_summarize(name, listing))
-        findings += [*_check_classes(name, listing), *_check_images(name, source, listing, on_image)]
+        files = [(s, file) for s, classes in listing.files.items() for label in classes.values() for file in label]
+        findings += [*check_listing(name, listing), *check_images(name, source, files, on_image)]
+        if known:
+            findings += check_counts(
+                known, known.find(name), summaries[-1].classes, summaries[-1].images.get("test", 0)
+            )
     return CheckReport(tuple(summaries), tuple(findings))
 
 
@@ -82,55 +79,41 @@ def find_domains(path: str | Path) -> list[tuple[str, str]]:
     return [(entry.name.removesuffix(".zip"), str(entry)) for entry in entries]
 
 
+def _benchmark_folders(root: Path, benchmark: Benchmark) -> list[tuple[str, str]]:
+    found = [(name, str(root / name)) for name in benchmark.names() if (root / name).is_dir()]
+    if not found:
+        inside = sorted(entry.name for entry in root.iterdir())[:8] if root.is_dir() else []
+        raise DataError(
+            f"{root} holds no set of {benchmark.title}: looked for {', '.join(benchmark.names())}; "
+            f"it holds {', '.join(inside) or 'nothing'}"
+        )
+    return found
+
+
+def _check_decathlon(root: Path, on_image: OnImage) -> CheckReport:
+    check_root(root)
+    summaries: list[DomainSummary] = []
+    findings: list[Finding] = []
+    for each in DECATHLON.sets:
+        if not any(annotation_file(root, each.name, ending).exists() for ending in ("train", "val", "test_stripped")):
+            findings.append(Finding("warning", each.name, "", "the set has no annotation files: it is left out"))
+            continue
+        try:
+            domain = open_decathlon_set(root, each.name)
+        except DataError as error:
+            findings.append(Finding("error", each.name, "", str(error)))
+            continue
+        counts = {split: len(domain.split(split)) for split in SPLITS}
+        summaries.append(DomainSummary(each.name, len(domain.classes), counts))
+        present = [(s, item.file) for s in SPLITS for item in domain.split(s) if (root / item.file).exists()]
+        findings += [
+            *check_annotated(domain, root),
+            *check_counts(DECATHLON, each, len(domain.classes), counts["test"]),
+        ]
+        findings += check_images(each.name, domain.source, present, on_image)
+    return CheckReport(tuple(summaries), tuple(findings))
+
+
 def _summarize(name: str, listing: Listing) -> DomainSummary:
     counts = {split: sum(map(len, classes.values())) for split, classes in listing.files.items()}
     return DomainSummary(name, len(listing.classes("train")), counts)
-
-
-def _check_classes(name: str, listing: Listing) -> Iterator[Finding]:
-    if "train" not in listing.files:
-        yield Finding(
-            "error", name, "", "no train split: expected <split>/<class>/<image> with the splits train and test"
-        )
-    if "test" not in listing.files:
-        yield Finding("warning", name, "", "no test split: the model can be trained but not measured")
-    if len(listing.classes("train")) == 1:
-        yield Finding("error", name, "train/", "one class only: a classifier needs two")
-    for split, by_class in sorted(listing.files.items()):
-        for label, files in sorted(by_class.items()):
-            place = f"{listing.folders[split]}/{label}/"
-            if not files:
-                yield Finding("error", name, place, "the class holds no image")
-            elif label not in listing.classes("train"):
-                yield Finding("error", name, place, "the class is not in train")
-    for label in sorted(listing.classes("train") - listing.classes("test") if "test" in listing.files else ()):
-        yield Finding("warning", name, f"train/{label}/", "the class has no test image")
-    for file in listing.ignored:
-        yield Finding("warning", name, file, "not an image of <split>/<class>/: ignored")
-
-
-def _check_images(name: str, source: Source, listing: Listing, on_image: Callable[[], None]) -> Iterator[Finding]:
-    files = [(split, file) for split, classes in listing.files.items() for label in classes.values() for file in label]
-
-    def inspect(entry: tuple[str, str]) -> tuple[str | None, str | None]:
-        on_image()
-        try:
-            content = source.read(entry[1])
-            read_image(content, entry[1])
-        except DataError as error:
-            return str(error), None
-        return None, hashlib.sha256(content).hexdigest()
-
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        inspected = list(pool.map(inspect, files))
-    places: dict[str, dict[str, str]] = defaultdict(dict)
-    for (split, file), (problem, digest) in zip(files, inspected, strict=True):
-        if problem:
-            yield Finding("error", name, file, problem)
-        elif digest:
-            places[digest].setdefault(split, file)
-    for twins in places.values():
-        if "train" in twins and "test" in twins:
-            yield Finding(
-                "warning", name, twins["test"], f"the same bytes as {twins['train']}: the test would be too easy"
-            )

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from prunus.config import Recipe, load_recipe, parse_recipe, recipe_differences
-from prunus.data.domains import open_domain
+from prunus.data.opening import open_domain
 from prunus.data.sources import bundled
 from prunus.errors import TrainingError
 from prunus.files import write_json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,12 @@ from typing import Any
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes
 from prunus.config import DEMO_PREFIX, Crops, DomainChoice, Recipe, parse_recipe
-from prunus.data.domains import SPLITS, open_domain
-from prunus.data.loading import load_images
+from prunus.data.cache import default_cache
+from prunus.data.domains import SPLITS, UNLABELLED
+from prunus.data.loading import ImageSet, load_images
+from prunus.data.opening import open_domain
 from prunus.errors import DataError, UnknownNameError
-from prunus.measure.accuracy import accuracy, num_crops
+from prunus.measure.accuracy import Labels, classify, num_crops
 from prunus.measure.cost import CostReport, count_costs
 from prunus.measure.score import decathlon_score, efficiency_scores
 from prunus.methods.table import find_method
@@ -42,18 +44,34 @@ def evaluate(
     data: str | Path | None = None,
     crops: Crops | None = None,
     device: str = "auto",
+    use_cache: bool = True,
 ) -> Results:
     """Measure a run folder or a model file on a split of its domains.
 
     Args:
-        data: a folder that holds the domains by name, where they are not at the place the recipe names.
+        data: the folder that holds the domains by name, or the benchmark, where the recipe's place is not it.
         crops: how many crops of an image are averaged; the recipe's own number where left out.
     """
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     subject = open_subject(Path(target), device)
-    settings = subject.recipe.evaluation
     found: dict[str, dict[str, float | int]] = {}
+    for choice, labels, images, count in classify_domains(subject, split, data, crops, use_cache):
+        if UNLABELLED in images.labels:
+            raise DataError(
+                f"the {split} images of {choice.name!r} have no labels; write a submission with prunus submit, "
+                f"or put the labels beside as annotations/{choice.name}_test.json"
+            )
+        right = float((labels == images.labels).mean())
+        found[choice.name] = {"accuracy": right, "images": len(images), "skipped": len(images.skipped), "crops": count}
+    return _results(subject, split, found)
+
+
+def classify_domains(
+    subject: Subject, split: str, data: str | Path | None = None, crops: Crops | None = None, use_cache: bool = True
+) -> Iterator[tuple[DomainChoice, Labels, ImageSet, int]]:
+    """Classify a split of every domain: the found labels, the images and how many crops were averaged."""
+    settings, cache = subject.recipe.evaluation, default_cache() if use_cache else None
     for choice in subject.recipe.domains:
         domain = open_domain(_locate(choice, data), subject.recipe.training.validation_share)
         entry = subject.bundle.manifest.domains[choice.name]
@@ -61,11 +79,10 @@ def evaluate(
             raise DataError(
                 f"the classes of domain {choice.name!r} in {domain.source.path} are not those the model was trained on"
             )
-        images = load_images(domain, split, entry.preprocess, subject.recipe.skip_bad_images)
+        images = load_images(domain, split, entry.preprocess, subject.recipe.skip_bad_images, cache)
         count = num_crops(crops or settings.crops, choice.mirrored, entry.preprocess)
-        right = accuracy(subject.logits(choice.name), images, entry.preprocess, count, settings.batch_size)
-        found[choice.name] = {"accuracy": right, "images": len(images), "skipped": len(images.skipped), "crops": count}
-    return _results(subject, split, found)
+        labels = classify(subject.logits(choice.name), images, entry.preprocess, count, settings.batch_size)
+        yield choice, labels, images, count
 
 
 def open_subject(path: Path, device: str = "auto") -> Subject:
@@ -88,6 +105,8 @@ def bundle_costs(bundle: Bundle, has_switches: bool) -> CostReport:
 
 
 def _locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
+    if data is not None and choice.layout == "decathlon":
+        return choice.model_copy(update={"path": str(data)})
     if data is not None:
         folder = Path(data) / choice.name
         zipped = folder.with_name(f"{choice.name}.zip")

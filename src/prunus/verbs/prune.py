@@ -12,7 +12,7 @@ from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import DEMO_PREFIX, Recipe
 from prunus.pruning.pack import pack
-from prunus.training.run import TrainedRun, domain_preprocess, open_run
+from prunus.training.run import TrainedRun, open_run
 from prunus.version import __version__
 
 
@@ -27,7 +27,7 @@ def pack_run(run: TrainedRun) -> Bundle:
     domains = {
         choice.name: DomainEntry(
             classes=run.net.classes[choice.name],
-            preprocess=domain_preprocess(run.backbone, choice),
+            preprocess=run.preprocess[choice.name],
         )
         for choice in run.recipe.domains
     }
@@ -48,5 +48,6 @@ def _public_recipe(recipe: Recipe) -> dict[str, Any]:
     for domain in content["domains"]:
         if not domain["path"].startswith(DEMO_PREFIX):
             domain["path"] = Path(domain["path"]).name
+    content["root"] = content["root"] and Path(content["root"]).name
     content["backbone"]["weights"] = Path(content["backbone"]["weights"]).name
     return content

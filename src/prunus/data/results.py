@@ -1,0 +1,100 @@
+"""The Visual Decathlon's results file: `results.json`, a list of {image_id, category_id}, zipped."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from prunus.benchmarks import DECATHLON
+from prunus.data.decathlon import read_annotations
+from prunus.errors import DataError
+from prunus.files import write_atomically
+
+RESULTS_NAME = "results.json"
+MAX_RESULTS_BYTES = 256 * 2**20
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the same answers give the same bytes
+
+
+@dataclass(frozen=True)
+class Grade:
+    """How one set was answered."""
+
+    right: int
+    images: int
+
+    @property
+    def accuracy(self) -> float:
+        """Give the share of right answers."""
+        return self.right / self.images
+
+
+def write_results(path: Path, answers: Mapping[int, int]) -> None:
+    """Write answers (image id -> category id) as the challenge wants them."""
+    rows = [{"image_id": image, "category_id": category} for image, category in sorted(answers.items())]
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(zipfile.ZipInfo(RESULTS_NAME, FIXED_TIME), json.dumps(rows), zipfile.ZIP_DEFLATED)
+    write_atomically(path, content.getvalue())
+
+
+def read_results(path: Path) -> dict[int, int]:
+    """Read answers from a zipped or plain results file; an image answered twice is an error."""
+    try:
+        rows = json.loads(_results_text(path))
+        pairs = [(int(row["image_id"]), int(row["category_id"])) for row in rows]
+    except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the results {path}: {error}") from None
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{path} does not hold a list of {{image_id, category_id}}") from None
+    twice = [str(image) for image, count in Counter(image for image, _ in pairs).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: {len(twice)} images are answered more than once: {', '.join(twice[:3])}")
+    return dict(pairs)
+
+
+def read_labels(folder: Path) -> dict[str, dict[int, int]]:
+    """Read the true categories of every set that has labels in a folder: set -> image id -> category id."""
+    labels: dict[str, dict[int, int]] = {}
+    for name in DECATHLON.names():
+        file = folder / f"{name}_test.json"
+        if file.exists():
+            annotations = read_annotations(file).get("annotations") or []
+            labels[name] = {int(entry["image_id"]): int(entry["category_id"]) for entry in annotations}
+    if not labels:
+        inside = sorted(entry.name for entry in folder.iterdir())[:8] if folder.is_dir() else []
+        raise DataError(
+            f"{folder} holds no test labels: looked for <set>_test.json, such as aircraft_test.json; "
+            f"found {', '.join(inside) or 'nothing'}"
+        )
+    return labels
+
+
+def grade(answers: Mapping[int, int], labels: Mapping[str, Mapping[int, int]]) -> dict[str, Grade]:
+    """Compare answers with the truth, set by set; every labelled image needs exactly one answer."""
+    known = {image for truth in labels.values() for image in truth}
+    missing, extra = sorted(known - answers.keys()), sorted(answers.keys() - known)
+    for what, images in (("are not answered", missing), ("are not in the labels", extra)):
+        if images:
+            raise DataError(f"{len(images)} images {what}: {', '.join(map(str, images[:3]))}")
+    return {
+        name: Grade(sum(answers[image] == category for image, category in truth.items()), len(truth))
+        for name, truth in labels.items()
+    }
+
+
+def _results_text(path: Path) -> str:
+    if not zipfile.is_zipfile(path):
+        return path.read_text(encoding="utf-8")
+    with zipfile.ZipFile(path) as file:
+        inside = {Path(info.filename).name: info for info in file.infolist()}
+        info = inside.get(RESULTS_NAME)
+        if info is None:
+            raise DataError(f"{path} holds no {RESULTS_NAME}; it holds {', '.join(inside) or 'nothing'}")
+        if info.file_size > MAX_RESULTS_BYTES:
+            raise DataError(f"{RESULTS_NAME} in {path} claims {info.file_size:,} bytes; that is no results file")
+        return file.read(info).decode("utf-8")
