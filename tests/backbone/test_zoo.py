@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from prunus.backbone import timm_networks
+from prunus.backbone.standardized import bake_standardized
 from prunus.backbone.weights import fill, fingerprint, read_weights
 from prunus.backbone.zoo import ZOO, ZooEntry, build_network, load_backbone
 from prunus.config import BackboneChoice, DomainChoice
@@ -17,6 +18,7 @@ from prunus.data.loading import load_images
 from prunus.data.opening import open_domain
 from prunus.data.sources import bundled
 from prunus.errors import BackboneError, UnknownNameError
+from prunus.masks.layout import switch_layout
 
 STUDY = Path(__file__).parents[3] / "shared" / "study_domains"
 
@@ -127,3 +129,17 @@ def test_the_fingerprint_changes_with_any_weight() -> None:
     with torch.no_grad():
         next(network.parameters())[0, 0, 0, 0] += 1
     assert fingerprint(network) != before
+
+
+@pytest.mark.parametrize("name", ["nf_resnet26", "resnetv2_50x1_bit", "nfnet_l0"])
+def test_standardized_convolutions_become_plain_ones_that_compute_the_same(name: str) -> None:
+    import timm
+
+    torch.manual_seed(0)
+    network = timm.create_model(name, pretrained=False, num_classes=0).eval()
+    images = torch.randn(1, 3, 64, 64)
+    with torch.no_grad():
+        expected = network(images)
+        found = bake_standardized(network)(images)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert switch_layout(network).num_switches > 0

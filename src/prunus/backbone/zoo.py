@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from prunus.backbone.probe import Probe, probe_network
+from prunus.backbone.standardized import bake_standardized
 from prunus.backbone.timm_networks import TIMM_PREFIX, build_timm, fetch_timm_weights, timm_names, timm_preprocess
 from prunus.backbone.weights import fill, read_weights
 from prunus.backbone.wrn import wrn14_2, wrn28_4
@@ -54,16 +55,21 @@ def load_backbone(choice: BackboneChoice) -> Backbone:
     """Build a network and fill it with its pretrained, given or random weights."""
     with torch.random.fork_rng(devices=[]):  # random weights are the same ones every time
         torch.manual_seed(0)
-        network = build_network(choice.name)
+        network = _build(choice.name)
     if choice.weights != "random":
         tensors = _pretrained(choice.name) if choice.weights == "pretrained" else read_weights(Path(choice.weights))
         fill(network, tensors, choice.name)
+    network = bake_standardized(network)
     preprocess = _preprocess(choice)
     return Backbone(choice.name, network, preprocess, probe_network(network, preprocess.size))
 
 
 def build_network(name: str) -> nn.Module:
-    """Build an architecture with untrained weights and no head."""
+    """Build an architecture as `load_backbone` gives it, but with untrained weights."""
+    return bake_standardized(_build(name))
+
+
+def _build(name: str) -> nn.Module:
     if name in ZOO:
         return ZOO[name].build()
     if name.startswith(TIMM_PREFIX):
