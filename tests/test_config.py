@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from prunus.config import DomainChoice, Recipe, load_recipe, parse_recipe, recipe_differences
+from prunus.config import DomainChoice, Recipe
 from prunus.errors import RecipeError, UnknownNameError
+from prunus.recipes import load_recipe, parse_recipe, recipe_differences
 
 SMALLEST: dict[str, object] = {"backbone": "wrn14_2", "domains": ["demo:fashion"]}
 TOML = 'backbone = "wrn14_2"\ndomains = ["flowers", {path = "../signs.zip", mirror = false}]\n'

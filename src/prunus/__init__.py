@@ -18,9 +18,9 @@ from prunus.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from prunus.config import Recipe as Recipe
-    from prunus.config import load_recipe as load_recipe
-    from prunus.config import parse_recipe as parse_recipe
     from prunus.errors import PrunusError as PrunusError
+    from prunus.recipes import load_recipe as load_recipe
+    from prunus.recipes import parse_recipe as parse_recipe
     from prunus.runtime.predictor import Prediction as Prediction
     from prunus.runtime.predictor import Predictor as Predictor
     from prunus.verbs.check import check as check
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 # looked up on first use: what runs a model must not import what trains one
 _HOMES = {
     "Recipe": "prunus.config",
-    "load_recipe": "prunus.config",
-    "parse_recipe": "prunus.config",
+    "load_recipe": "prunus.recipes",
+    "parse_recipe": "prunus.recipes",
     "PrunusError": "prunus.errors",
     "Prediction": "prunus.runtime.predictor",
     "Predictor": "prunus.runtime.predictor",

@@ -5,10 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from prunus.config import Recipe, parse_recipe
+from prunus.config import Recipe
 from prunus.masks.binarize import binarize
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import METHODS
+from prunus.recipes import parse_recipe
 from prunus.training.learner import Batch, Learner
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}

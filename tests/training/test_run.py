@@ -16,13 +16,15 @@ from torch import nn
 
 import prunus
 from prunus.backbone.zoo import ZOO, ZooEntry
-from prunus.config import BackboneChoice, Recipe, Sharing, parse_recipe
+from prunus.config import BackboneChoice, Recipe, Sharing
 from prunus.errors import BackboneError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
 from prunus.losses.constraint import Constraint
 from prunus.losses.sharing import SHARING_LOSSES, union
+from prunus.recipes import parse_recipe
 from prunus.training.checkpoint import read_checkpoint
+from prunus.training.folder import RunFolder
 from prunus.training.observers import EpochReport, Observer
-from prunus.training.run import RunFolder, check_recipe, open_run, resume_run, start_run
+from prunus.training.run import check_recipe, open_run, resume_run, start_run
 
 MakeDomain = Callable[..., Path]
 

@@ -1,7 +1,7 @@
 """Convolutions that standardize their weights before use, turned into plain ones.
 
-The backbone is frozen, so that the standardized weights are constants; left to be standardized after switching, a kernel
-that is off would not stay off.
+The backbone is frozen, so that the standardized weights are constants; left to be standardized after switching, a
+kernel that is off would not stay off.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from prunus.cli.options import Device, NoCache, Overrides
-from prunus.config import load_recipe
 from prunus.errors import RecipeError
+from prunus.recipes import load_recipe
 
 
 def command(

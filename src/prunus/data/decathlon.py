@@ -17,7 +17,7 @@ from typing import Any
 
 from prunus.benchmarks import DECATHLON
 from prunus.data.domains import UNLABELLED, Domain, Item
-from prunus.data.sources import FolderSource
+from prunus.data.sources import FolderSource, describe_folder
 from prunus.errors import DataError
 
 ID_STEP = 10**7
@@ -34,7 +34,7 @@ def open_decathlon_set(root: Path, name: str) -> Domain:
         file = next((f for f in (annotation_file(root, name, e) for e in endings) if f.exists()), None)
         if file is None:
             missing = annotation_file(root, name, endings[-1])
-            raise DataError(f"the annotation file {missing} is missing; {_holds(root / 'annotations')}")
+            raise DataError(f"the annotation file {missing} is missing; {describe_folder(root / 'annotations')}")
         content = read_annotations(file)
         categories |= {category["id"]: str(category["name"]) for category in content.get("categories", [])}
         splits[split] = _items(root, file, content, number, labelled=split != "test")
@@ -48,7 +48,7 @@ def check_root(root: Path) -> None:
     wanted = [folder for folder in ("annotations", "data") if not (root / folder).is_dir()]
     if wanted:
         raise DataError(
-            f"{root} is not a decathlon-1.0 folder: looked for {' and '.join(wanted)} in it; {_holds(root)}"
+            f"{root} is not a decathlon-1.0 folder: looked for {' and '.join(wanted)} in it; {describe_folder(root)}"
         )
 
 
@@ -124,10 +124,3 @@ def _check_labels(root: Path, name: str, splits: dict[str, tuple[Item, ...]], nu
                 f"{len(wrong)} labels of {name} ({split}, {root}) are out of range: {examples}; "
                 f"allowed are 1 to {allowed.stop}"
             )
-
-
-def _holds(folder: Path) -> str:
-    if not folder.is_dir():
-        return f"there is no folder {folder}"
-    inside = sorted(entry.name for entry in folder.iterdir())[:8]
-    return f"it holds {', '.join(inside) or 'nothing'}"

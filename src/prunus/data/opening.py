@@ -9,6 +9,7 @@ from pathlib import Path
 from prunus.config import DomainChoice
 from prunus.data.decathlon import open_decathlon_set
 from prunus.data.domains import Domain, hold_out, open_folders
+from prunus.data.sources import describe_folder
 from prunus.errors import DataError
 
 
@@ -25,9 +26,8 @@ def _open_sketch(choice: DomainChoice, validation_share: float) -> Domain:
     """Open a set of ImageNet-to-Sketch, which has train and test; ImageNet's own test split is called val."""
     place = Path(choice.path)
     if not place.is_dir():
-        beside = sorted(entry.name for entry in place.parent.iterdir()) if place.parent.is_dir() else []
-        holds = f"{place.parent} holds {', '.join(beside[:8]) or 'nothing'}"
-        raise DataError(f"looked for the set {choice.name!r} of ImageNet-to-Sketch in {place}; {holds}")
+        holds = f"in {place.parent}: {describe_folder(place.parent)}"
+        raise DataError(f"looked for the set {choice.name!r} of ImageNet-to-Sketch {holds}")
     domain = open_folders(choice, validation_share)
     if domain.test:
         return domain

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from prunus.benchmarks import DECATHLON
 from prunus.data.decathlon import read_annotations
+from prunus.data.sources import describe_folder
 from prunus.errors import DataError
 from prunus.files import write_atomically
 
@@ -66,10 +67,9 @@ def read_labels(folder: Path) -> dict[str, dict[int, int]]:
             annotations = read_annotations(file).get("annotations") or []
             labels[name] = {int(entry["image_id"]): int(entry["category_id"]) for entry in annotations}
     if not labels:
-        inside = sorted(entry.name for entry in folder.iterdir())[:8] if folder.is_dir() else []
         raise DataError(
             f"{folder} holds no test labels: looked for <set>_test.json, such as aircraft_test.json; "
-            f"found {', '.join(inside) or 'nothing'}"
+            f"{describe_folder(folder)}"
         )
     return labels
 

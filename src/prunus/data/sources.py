@@ -110,6 +110,15 @@ def demo_names() -> list[str]:
     return sorted(path.stem for path in bundled("domains").glob("*.zip"))
 
 
+def describe_folder(folder: Path) -> str:
+    """Say what lies in a folder, for errors about what does not."""
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    inside = sorted(entry.name for entry in folder.iterdir())
+    more = f" and {len(inside) - 8} more" if len(inside) > 8 else ""
+    return f"it holds {', '.join(inside[:8]) or 'nothing'}{more}"
+
+
 def open_source(path: str | Path) -> Source:
     """Open a folder, a zip or a bundled domain (`demo:fashion`)."""
     text = str(path)

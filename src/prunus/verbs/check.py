@@ -11,7 +11,7 @@ from prunus.config import DEMO_PREFIX
 from prunus.data.checks import Finding, check_annotated, check_counts, check_images, check_listing
 from prunus.data.decathlon import annotation_file, check_root, open_decathlon_set
 from prunus.data.domains import SPLITS, Listing, list_files
-from prunus.data.sources import open_source
+from prunus.data.sources import describe_folder, open_source
 from prunus.errors import DataError
 
 OnImage = Callable[[], None]
@@ -82,11 +82,8 @@ def find_domains(path: str | Path) -> list[tuple[str, str]]:
 def _benchmark_folders(root: Path, benchmark: Benchmark) -> list[tuple[str, str]]:
     found = [(name, str(root / name)) for name in benchmark.names() if (root / name).is_dir()]
     if not found:
-        inside = sorted(entry.name for entry in root.iterdir())[:8] if root.is_dir() else []
-        raise DataError(
-            f"{root} holds no set of {benchmark.title}: looked for {', '.join(benchmark.names())}; "
-            f"it holds {', '.join(inside) or 'nothing'}"
-        )
+        wanted = ", ".join(benchmark.names())
+        raise DataError(f"{root} holds no set of {benchmark.title}: looked for {wanted}; {describe_folder(root)}")
     return found
 
 

@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from prunus.config import Recipe, load_recipe, parse_recipe, recipe_differences
+from prunus.config import Recipe
 from prunus.data.opening import open_domain
 from prunus.data.sources import bundled
 from prunus.errors import TrainingError
 from prunus.files import write_json
+from prunus.recipes import load_recipe, parse_recipe, recipe_differences
 from prunus.report.plots import write_plots
 from prunus.runtime.predictor import Predictor
 from prunus.training.checkpoint import read_checkpoint
+from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, read_log
-from prunus.training.run import RunFolder
 from prunus.verbs.evaluate import Results, bundle_costs, evaluate
 from prunus.verbs.prune import prune
 from prunus.verbs.train import resume, train

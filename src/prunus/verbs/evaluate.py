@@ -9,7 +9,7 @@ from typing import Any
 
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes
-from prunus.config import DEMO_PREFIX, Crops, DomainChoice, Recipe, parse_recipe
+from prunus.config import DEMO_PREFIX, Crops, DomainChoice, Recipe
 from prunus.data.cache import default_cache
 from prunus.data.domains import SPLITS, UNLABELLED
 from prunus.data.loading import ImageSet, load_images
@@ -20,6 +20,7 @@ from prunus.measure.cost import CostReport, count_costs
 from prunus.measure.score import decathlon_score, efficiency_scores
 from prunus.methods.table import find_method
 from prunus.probabilities import Logits
+from prunus.recipes import parse_recipe
 from prunus.runtime.predictor import Predictor
 from prunus.training.loop import net_logits
 from prunus.training.run import open_run

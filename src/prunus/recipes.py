@@ -1,0 +1,166 @@
+"""Read recipes from TOML, JSON or plain data, fill in benchmarks, and say what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from prunus.benchmarks import Benchmark, find_benchmark
+from prunus.config import (
+    DEMO_PREFIX,
+    BackboneChoice,
+    DomainChoice,
+    Evaluation,
+    Recipe,
+    Settings,
+    Sharing,
+    Training,
+)
+from prunus.errors import RecipeError, UnknownNameError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Recipe:
+    """Check a recipe given as plain data; relative paths are taken from `base`."""
+    if isinstance(name := content.get("benchmark"), str):
+        content = _expand_benchmark(dict(content), find_benchmark(name))
+    try:
+        recipe = Recipe.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        raise _explain(error) from None
+    except TypeError as error:
+        raise RecipeError(f"a recipe holds text, numbers, lists and tables only: {error}") from None
+    return recipe if base is None else with_absolute_paths(recipe, base)
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe file (TOML or JSON) and apply overrides such as `training.epochs=5`."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        content: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (FileNotFoundError, IsADirectoryError):
+        raise RecipeError(f"there is no recipe file {path}") from None
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path} is not valid {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
+    if not isinstance(content, dict):
+        raise RecipeError(f"{path} holds a {type(content).__name__}, a recipe is a table of keys")
+    for override in overrides:
+        _override(content, override)
+    return parse_recipe(content, path.parent)
+
+
+def recipe_differences(ours: Recipe, theirs: Recipe) -> list[str]:
+    """List the keys in which two recipes differ, as `key: ours -> theirs`."""
+    left, right = _flatten(ours.model_dump(mode="json")), _flatten(theirs.model_dump(mode="json"))
+    return [
+        f"{key}: {left.get(key)} -> {right.get(key)}"
+        for key in sorted(left.keys() | right.keys())
+        if left.get(key) != right.get(key)
+    ]
+
+
+def _expand_benchmark(content: dict[str, Any], benchmark: Benchmark) -> dict[str, Any]:
+    """Fill in a benchmark's domains, sizes and rules; what the recipe says itself stands."""
+    root = content.get("root")
+    if not isinstance(root, str):
+        raise RecipeError(f"a recipe with benchmark = {benchmark.name!r} needs root, the folder it lies in")
+    chosen = content.get("domains", benchmark.names())
+    if not isinstance(chosen, list):
+        raise RecipeError(f"domains must be a list of sets of {benchmark.name}: {', '.join(benchmark.names())}")
+    given = [dict(each) if isinstance(each, Mapping) else {"name": str(each)} for each in chosen]
+    content["domains"] = [_benchmark_domain(benchmark, root, each) | each for each in given]
+    backbone = content.get("backbone", {})
+    backbone = {"name": backbone} if isinstance(backbone, str) else dict(backbone)
+    content["backbone"] = {"size": benchmark.size, "resize": benchmark.resize} | backbone
+    return content
+
+
+def _benchmark_domain(benchmark: Benchmark, root: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    each = benchmark.find(str(given.get("name")))
+    return {
+        "path": root if benchmark.name == "decathlon" else f"{root}/{each.name}",
+        "layout": benchmark.name,
+        "mirror": each.mirror,
+        "fit": "squash" if each.comes_cropped else "crop",
+        "resize": benchmark.size if each.comes_cropped else None,
+        "statistics": "own" if benchmark.own_statistics else "backbone",
+        "finetune_accuracy": each.finetune_accuracy,
+        "feature_accuracy": each.feature_accuracy,
+    }
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator:
+        raise RecipeError(f"an override is written key=value, got {override!r}; for example training.epochs=5")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is text: sharing.loss=union
+    *tables, last = key.strip().split(".")
+    for depth, table in enumerate(tables):
+        content = content.setdefault(table, {})
+        if not isinstance(content, dict):
+            raise RecipeError(f"override {override!r}: {'.'.join(tables[: depth + 1])} is not a table in this recipe")
+    content[last] = value
+
+
+def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
+    """Resolve the paths of domains and weights, so that a recipe means the same from anywhere."""
+    domains = tuple(
+        domain
+        if domain.path.startswith(DEMO_PREFIX)
+        else domain.model_copy(update={"path": str((base / domain.path).resolve())})
+        for domain in recipe.domains
+    )
+    backbone = recipe.backbone
+    if backbone.weights not in ("pretrained", "random"):
+        backbone = backbone.model_copy(update={"weights": str((base / backbone.weights).resolve())})
+    root = recipe.root if recipe.root is None else str((base / recipe.root).resolve())
+    return recipe.model_copy(update={"domains": domains, "backbone": backbone, "root": root})
+
+
+def _explain(error: ValidationError) -> RecipeError | UnknownNameError:
+    first, *others = error.errors()
+    if first["type"] == "extra_forbidden":
+        return UnknownNameError("recipe key", ".".join(map(str, first["loc"])), _known_keys(first["loc"][:-1]))
+    # pydantic appends the branch of a union, such as literal['learned'], which is no key
+    loc = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
+    where = ".".join(map(str, loc))
+    if first["type"] == "missing":
+        return RecipeError(f"the recipe lacks {where!r}")
+    branches = [other for other in others if list(other["loc"][: len(loc)]) == loc]
+    message = " or ".join(dict.fromkeys(each["msg"].removeprefix("Value error, ") for each in [first, *branches]))
+    got = "" if first["type"] == "value_error" else f", got {first['input']!r}"
+    return RecipeError(f"recipe key {where!r}: {message}{got}")
+
+
+def _known_keys(parents: Sequence[str | int]) -> list[str]:
+    models: dict[str, type[Settings]] = {
+        "backbone": BackboneChoice,
+        "domains": DomainChoice,
+        "sharing": Sharing,
+        "training": Training,
+        "evaluation": Evaluation,
+    }
+    prefix = "".join(f"{part}." for part in parents)
+    model = models[str(parents[0])] if parents else Recipe
+    return [prefix + name for name in model.model_fields]
+
+
+def _flatten(value: object, prefix: str = "") -> dict[str, object]:
+    if isinstance(value, Mapping):
+        return {k: v for key, item in value.items() for k, v in _flatten(item, f"{prefix}{key}.").items()}
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        return {k: v for key, item in enumerate(value) for k, v in _flatten(item, f"{prefix}{key}.").items()}
+    return {prefix[:-1]: value}
