@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import settings
 from PIL import Image
 
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does; before anything imports torch
 settings.register_profile("shared_machine", deadline=None)  # the time of one example says nothing on a busy machine
 settings.load_profile("shared_machine")
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from typer.testing import CliRunner
 import prunus
 from prunus.benchmarks import DECATHLON
 from prunus.cli.app import app
+from prunus.config import DomainChoice
 from prunus.data.decathlon import open_decathlon_set
+from prunus.data.opening import open_domain
 from prunus.data.results import grade, read_labels, read_results, write_results
 from prunus.errors import DataError
+from prunus.training.run import open_run
 
 COLOURS = [(220, 40, 40), (40, 200, 60), (50, 60, 220)]
 SETS = ("aircraft", "dtd")
@@ -136,18 +140,36 @@ def test_results_with_missing_extra_or_repeated_images_are_refused(tmp_path: Pat
         grade({1: 1, 2: 1, 3: 1, 9: 1}, truth)
     repeated = [{"image_id": 1, "category_id": 2}] * 2
     (tmp_path / "r.json").write_text(json.dumps(repeated))
-    with pytest.raises(DataError, match="1 images are answered more than once: 1"):
+    with pytest.raises(DataError, match="answered images come more than once: 1 of them, such as 1"):
         read_results(tmp_path / "r.json")
 
 
-@pytest.mark.parametrize("content", ["{}", "[1]", '[{"image_id": 1}]', "x", '[{"image_id": "a", "category_id": 1}]'])
+HOSTILE = ["{}", "[1]", '[{"image_id": 1}]', "x", "", "[" * 100_000, '[{"image_id": 1e999, "category_id": 1}]']
+
+
+@pytest.mark.parametrize(
+    "content", [*HOSTILE, '[{"image_id": "a", "category_id": 1}]', '[{"image_id": 1.5, "category_id": 1}]']
+)
 def test_a_results_file_of_another_form_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "r.json").write_text(content)
-    if content == "{}":
-        assert read_results(tmp_path / "r.json") == {}
-    else:
-        with pytest.raises(DataError, match="does not hold a list of"):
-            read_results(tmp_path / "r.json")
+    with pytest.raises(DataError, match="does not hold a list of"):
+        read_results(tmp_path / "r.json")
+
+
+def test_damaged_and_foreign_zips_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.zip"
+    write_results(path, dict.fromkeys(range(1000), 1))
+    content = bytearray(path.read_bytes())
+    content[60:90] = b"\xff" * 30
+    path.write_bytes(bytes(content))
+    with pytest.raises(DataError, match="cannot read the results"):
+        read_results(path)
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("other.json", "[]")
+    with pytest.raises(DataError, match=r"holds no results.json; it holds other.json"):
+        read_results(path)
+    with pytest.raises(DataError, match="cannot read the results"):
+        read_results(tmp_path / "none.zip")
 
 
 def _edit(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -171,20 +193,73 @@ def test_a_wrong_root_says_what_was_looked_for_and_what_is_there(decathlon: Path
 def test_duplicate_ids_and_labels_out_of_range_are_named(decathlon: Path) -> None:
     file = decathlon / "annotations" / "dtd_train.json"
     original = file.read_text()
-    _edit(file, lambda content: content["images"].append(content["images"][0]))
-    with pytest.raises(DataError, match="1 ids of 'images' come more than once: 4"):
+
+    def refused(message: str, change: Callable[[dict[str, Any]], None]) -> None:
+        file.write_text(original)
+        _edit(file, change)
+        with pytest.raises(DataError, match=message):
+            open_decathlon_set(decathlon, "dtd")
+
+    refused("ids of 'images' come more than once: 1 of them, such as 4", lambda c: c["images"].append(c["images"][0]))
+    refused(
+        r"1 category ids are out of range: image 4\d+ has 40000099; allowed are 40000001 to 40000047",
+        lambda c: c["annotations"][0].update(category_id=40_000_099),
+    )
+    for wrong in (40_000_000, 10_000_001, 10**15):
+        refused("1 category ids are out of range", lambda c, wrong=wrong: c["annotations"][0].update(category_id=wrong))  # type: ignore[misc]
+    refused("1 images have no annotation: 4", lambda c: c["annotations"].pop())
+    refused("1 annotations have no image: 4", lambda c: c["images"].pop())
+    refused("lists no image", lambda c: c.update(images=[], annotations=[]))
+    for name in (
+        "/etc/passwd",
+        "data/dtd/../../x.jpg",
+        "../data/x.jpg",
+        "data/aircraft/train/x.jpg",
+        "data/dtd/a\0b.jpg",
+    ):
+        refused("does not lie in data/dtd", lambda c, name=name: c["images"][0].update(file_name=name))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *HOSTILE,
+        '{"images": null}',
+        '{"images": [{"id": 1}]}',
+        '{"images": [{"id": 1, "file_name": null}]}',
+        '{"images": [{"id": "1", "file_name": "a"}]}',
+        '{"images": [], "annotations": [{"image_id": 1, "category_id": null}]}',
+        '{"images": [], "categories": "many"}',
+    ],
+)
+def test_annotations_of_another_form_are_refused(decathlon: Path, content: str) -> None:
+    (decathlon / "annotations" / "dtd_train.json").write_text(content)
+    with pytest.raises(DataError, match="is not a COCO-style annotation file"):
         open_decathlon_set(decathlon, "dtd")
-    file.write_text(original)
-    _edit(file, lambda content: content["annotations"][0].update(category_id=40_000_099))
-    with pytest.raises(DataError, match=r"1 labels of dtd .* are out of range: image 4.* has 99; allowed are 1 to 47"):
-        open_decathlon_set(decathlon, "dtd")
-    file.write_text(original)
-    _edit(file, lambda content: content["annotations"].pop())
-    with pytest.raises(DataError, match="1 images have no annotation: 4"):
-        open_decathlon_set(decathlon, "dtd")
-    file.write_text("[]")
-    with pytest.raises(DataError, match="it has no list 'images'"):
-        open_decathlon_set(decathlon, "dtd")
+
+
+@pytest.mark.parametrize("prefix", ["", "decathlon-1.0/", "/data/me/decathlon-1.0/", "cut data"])
+def test_file_names_may_begin_anywhere_above_the_set(decathlon: Path, prefix: str) -> None:
+    before = open_decathlon_set(decathlon, "dtd").train
+
+    def change(content: dict[str, Any]) -> None:
+        for image in content["images"]:
+            inside = image["file_name"].removeprefix("decathlon-1.0/")
+            image["file_name"] = inside.removeprefix("data/") if prefix == "cut data" else prefix + inside
+
+    _edit(decathlon / "annotations" / "dtd_train.json", change)
+    assert open_decathlon_set(decathlon, "dtd").train == before
+
+
+def test_ids_that_two_sets_share_are_refused(tmp_path: Path) -> None:
+    content = {"images": [], "annotations": [{"image_id": 7, "category_id": 10_000_001}]}
+    for name in ("aircraft", "dtd"):
+        (tmp_path / f"{name}_test.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match="image ids of several sets come more than once: 1 of them, such as 7"):
+        read_labels(tmp_path)
+    (tmp_path / "dtd_test.json").write_text('{"images": []}')
+    with pytest.raises(DataError, match="holds no annotations"):
+        read_labels(tmp_path)
 
 
 def test_checking_a_decathlon_finds_lost_and_stray_files_and_odd_counts(decathlon: Path) -> None:
@@ -212,6 +287,17 @@ def test_checking_a_decathlon_finds_lost_and_stray_files_and_odd_counts(decathlo
     assert [domain["name"] for domain in report["domains"]] == ["aircraft", "dtd"]
 
 
+def test_a_sketch_set_without_test_images_is_refused(make_domain: Callable[..., Path], tmp_path: Path) -> None:
+    make_domain("root/flowers", train=6, test=0)
+    with pytest.raises(DataError, match="has no test split: looked for test or val"):
+        open_domain(DomainChoice(name="flowers", path=str(tmp_path / "root" / "flowers"), layout="imagenet_to_sketch"))
+
+
+def test_a_decathlon_checked_without_its_name_is_recognised(decathlon: Path) -> None:
+    with pytest.raises(DataError, match="looks like the Visual Decathlon; check it with --benchmark decathlon"):
+        prunus.check(decathlon)
+
+
 def test_a_miniature_imagenet_to_sketch_trains_and_evaluates(tmp_path: Path) -> None:
     root = tmp_path / "sketch"
     for name, split in (("cubs_cropped", "test"), ("flowers", "test"), ("imagenet", "val")):
@@ -224,7 +310,7 @@ def test_a_miniature_imagenet_to_sketch_trains_and_evaluates(tmp_path: Path) -> 
         {
             "benchmark": "imagenet_to_sketch",
             "root": str(root),
-            "domains": [{"name": "cubs_cropped", "resize": 32}, "flowers", "imagenet"],
+            "domains": ["cubs_cropped", "flowers", "imagenet"],
             "backbone": {"name": "timm/resnet10t", "weights": "random", "size": 32, "resize": 36},
             "training": {"epochs": 1, "batch_size": 4},
             "evaluation": {"crops": "paper"},
@@ -236,6 +322,9 @@ def test_a_miniature_imagenet_to_sketch_trains_and_evaluates(tmp_path: Path) -> 
         "flowers": (6, 10),
         "imagenet": (6, 10),
     }
+    preprocess = open_run(tmp_path / "run").preprocess
+    assert (preprocess["cubs_cropped"].fit, preprocess["cubs_cropped"].resize) == ("squash", 32)
+    assert (preprocess["flowers"].fit, preprocess["flowers"].resize) == ("crop", 36)
     report = CliRunner().invoke(app, ["check", str(root), "--benchmark", "imagenet_to_sketch"])
     assert "2 classes, ImageNet-to-Sketch has 200" in report.output
     with pytest.raises(DataError, match=r"looked for the set 'wikiart' .* holds cubs_cropped, flowers, imagenet"):

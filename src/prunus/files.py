@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import shutil
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from prunus.errors import StorageError
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary neighbour, flush it to the disk and rename it over `path`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
@@ -29,14 +31,24 @@ def write_atomically(path: Path, content: bytes) -> None:
             temporary.unlink()
 
 
+def temporary_beside(path: Path) -> Path:
+    """Name a temporary neighbour that no other thread, process or machine uses."""
+    owner = f"{_host()}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
+    return path.with_name(f".{path.name[:100]}.{owner}.tmp")
+
+
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files and folders of processes that no longer live: their names end in .<pid>.tmp."""
-    for leftover in folder.glob(".*.tmp"):
-        with contextlib.suppress(ValueError, IndexError, PermissionError):
+    """Remove temporary files and folders that processes of this machine left behind when they were killed."""
+    for leftover in folder.glob(f".*.{_host()}.*.*.tmp"):
+        with contextlib.suppress(ValueError, OSError):
             try:
-                os.kill(int(leftover.suffixes[-2].removeprefix(".")), 0)
+                os.kill(int(leftover.name.split(".")[-3]), 0)
             except ProcessLookupError:
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+
+
+def _host() -> str:
+    return platform.node().replace(".", "-") or "host"
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,10 @@ def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Rec
         raise _explain(error) from None
     except TypeError as error:
         raise RecipeError(f"a recipe holds text, numbers, lists and tables only: {error}") from None
-    return recipe if base is None else with_absolute_paths(recipe, base)
+    try:
+        return recipe if base is None else with_absolute_paths(recipe, base)
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"a path in the recipe cannot be: {error}") from None
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -77,11 +81,13 @@ def _expand_benchmark(content: dict[str, Any], benchmark: Benchmark) -> dict[str
     chosen = content.get("domains", benchmark.names())
     if not isinstance(chosen, list):
         raise RecipeError(f"domains must be a list of sets of {benchmark.name}: {', '.join(benchmark.names())}")
+    backbone = content.get("backbone")
+    backbone = {"name": backbone} if isinstance(backbone, str) else backbone
+    if isinstance(backbone, Mapping):  # anything else is refused by name later
+        content["backbone"] = backbone = {"size": benchmark.size, "resize": benchmark.resize} | dict(backbone)
+        benchmark = replace(benchmark, size=backbone["size"])
     given = [dict(each) if isinstance(each, Mapping) else {"name": str(each)} for each in chosen]
     content["domains"] = [_benchmark_domain(benchmark, root, each) | each for each in given]
-    backbone = content.get("backbone", {})
-    backbone = {"name": backbone} if isinstance(backbone, str) else dict(backbone)
-    content["backbone"] = {"size": benchmark.size, "resize": benchmark.resize} | backbone
     return content
 
 
@@ -107,6 +113,8 @@ def _override(content: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is text: sharing.loss=union
+    if key.strip() == "root":  # typed in a shell, so meant from there
+        value = str(Path(str(value)).expanduser().absolute())
     *tables, last = key.strip().split(".")
     for depth, table in enumerate(tables):
         content = content.setdefault(table, {})

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from prunus import images as decoding
 from prunus.config import DomainChoice
@@ -70,24 +72,58 @@ def test_a_changed_file_or_setting_is_decoded_anew(make_domain: MakeDomain, tmp_
     assert len(decoded) == 2 * count  # two loads before, two since
 
 
-def test_bad_images_are_remembered_with_their_reasons(make_domain: MakeDomain, tmp_path: Path) -> None:
+def test_a_split_with_bad_images_is_not_kept_so_that_mending_them_is_enough(
+    make_domain: MakeDomain, tmp_path: Path
+) -> None:
     folder, cache = make_domain(train=6), tmp_path / "cache"
-    (folder / "train" / "a" / "1.png").write_bytes(b"")
-    for _ in range(2):
-        with pytest.raises(DataError, match=r"train/a/1.png .*0 bytes"):
-            _load(folder, cache)
-        kept = _load(folder, cache, skip_bad=True)
-        assert len(kept.skipped) == 1
-        assert len(kept.images) == len(kept.labels)
-        assert np.array_equal(kept.images, _load(folder, None, skip_bad=True).images)
+    broken = folder / "train" / "a" / "1.png"
+    content = broken.read_bytes()
+    broken.write_bytes(b"")
+    with pytest.raises(DataError, match=r"train/a/1.png .*0 bytes"):
+        _load(folder, cache)
+    kept = _load(folder, cache, skip_bad=True)
+    assert len(kept.skipped) == 1
+    assert len(kept.images) == len(kept.labels)
+    assert np.array_equal(kept.images, _load(folder, None, skip_bad=True).images)
+    assert list(cache.iterdir()) == []
+    broken.write_bytes(content)
+    assert np.array_equal(_load(folder, cache).images, _load(folder, None).images)
+
+
+def test_equal_names_sizes_and_times_in_another_folder_are_other_images(
+    make_domain: MakeDomain, tmp_path: Path
+) -> None:
+    folders = [make_domain(name, train=6) for name in ("red", "blue")]
+    for folder, colour in zip(folders, ("red", "blue"), strict=True):
+        for file in folder.rglob("*.png"):
+            Image.new("RGB", (8, 8), colour).save(file, "BMP")
+            os.utime(file, ns=(0, 0))
+    red, blue = (_load(folder, tmp_path / "cache").images for folder in folders)
+    assert red[:, 0].min() == 255
+    assert blue[:, 2].min() == 255
+
+
+def test_an_edit_that_keeps_size_and_time_is_noticed(make_domain: MakeDomain, tmp_path: Path) -> None:
+    folder, cache = make_domain(train=6), tmp_path / "cache"
+    file = folder / "train" / "a" / "0.png"
+    for colour in ("red", "blue"):
+        Image.new("RGB", (8, 8), colour).save(file, "BMP")
+        os.utime(file, ns=(0, 0))
+        assert np.array_equal(_load(folder, cache).images, _load(folder, None).images)
+
+
+def test_threads_of_one_process_may_make_the_same_entry_at_once(make_domain: MakeDomain, tmp_path: Path) -> None:
+    folder = make_domain(train=20)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: _load(folder, tmp_path / "cache").fingerprint(), range(4)))
+    assert set(found) == {_load(folder, None).fingerprint()}
 
 
 def test_damaged_entries_are_made_again(make_domain: MakeDomain, tmp_path: Path) -> None:
     folder, cache = make_domain(train=6), tmp_path / "cache"
     expected = np.array(_load(folder, cache).images)
-    for damage in ("images.npy", "bad.json"):
-        entry = next(path for path in cache.iterdir() if path.is_dir())
-        (entry / damage).write_bytes(b"x")
+    for damage in (b"x", b"", (next(cache.iterdir()) / "images.npy").read_bytes()[:-5]):
+        (next(cache.iterdir()) / "images.npy").write_bytes(damage)
         assert np.array_equal(_load(folder, cache).images, expected)
 
 
@@ -99,6 +135,12 @@ def test_statistics_are_those_of_the_pixels_and_are_kept(
     pixels = np.asarray(images.images, dtype=np.float64).transpose(1, 0, 2, 3).reshape(3, -1) / 255
     assert mean == pytest.approx(pixels.mean(1), abs=1e-5)
     assert std == pytest.approx(pixels.std(1), abs=1e-5)
+    file = next((tmp_path / "cache").rglob("statistics.json"))
+    for damage in ("{}", "[", '{"mean": 1}'):
+        file.write_text(damage)
+        assert images.statistics() == (mean, std)
+    file.unlink()
+    assert images.statistics() == (mean, std)
     monkeypatch.setattr(ImageSet, "_statistics", lambda self: pytest.fail("computed again"))
     assert images.statistics() == (mean, std)
 
@@ -159,6 +201,6 @@ def test_a_full_disk_is_one_clear_error(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(StorageError, match="No space left on device"):
+    with pytest.raises(StorageError, match=r"No space left on device; .* with --no-cache"):
         _load(make_domain(), tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import prunus
 from prunus.backbone.zoo import ZOO, ZooEntry
 from prunus.config import BackboneChoice, Recipe, Sharing
 from prunus.errors import BackboneError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
+from prunus.files import temporary_beside
 from prunus.losses.constraint import Constraint
 from prunus.losses.sharing import SHARING_LOSSES, union
 from prunus.recipes import parse_recipe
@@ -247,17 +249,20 @@ def test_a_new_sharing_loss_and_a_new_backbone_train_prune_and_predict_by_their_
     assert prunus.evaluate(run)["sharing"] == "half_union"
 
 
-def test_leftovers_of_dead_processes_are_swept(recipe: Recipe, tmp_path: Path) -> None:
+def test_leftovers_of_dead_processes_are_swept(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run").mkdir()
     dead = subprocess.Popen(["true"])
     dead.wait()
-    leftover = tmp_path / "run" / f".checkpoint.safetensors.{dead.pid}.tmp"
-    leftover.touch()
-    ours = tmp_path / "run" / f".mine.{os.getpid()}.tmp"
-    ours.touch()
+    ours = temporary_beside(tmp_path / "run" / "mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: dead.pid)
+        leftover = temporary_beside(tmp_path / "run" / "checkpoint.safetensors")
+        patch.setattr(platform, "node", lambda: "another.machine")
+        theirs = temporary_beside(tmp_path / "run" / "theirs")
+    for file in (ours, leftover, theirs):
+        file.touch()
     start_run(recipe, tmp_path / "run")
-    assert not leftover.exists()
-    assert ours.exists()
+    assert (ours.exists(), leftover.exists(), theirs.exists()) == (True, False, True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")

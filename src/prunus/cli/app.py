@@ -44,6 +44,8 @@ def _options(
 
 def main() -> None:
     """Run the command line; what the user can mend is one line and a non-zero exit."""
+    # by default OpenMP's threads spin while they wait, and beside any other busy program training is ten times slower
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         app()
     except TrainingInterrupted as stop:

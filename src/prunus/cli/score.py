@@ -22,8 +22,8 @@ def command(
     accuracy: Annotated[
         str | None, typer.Option(help="Accuracies in the order of the paper's tables: 56.9,35.2,...")
     ] = None,
-    macs: Annotated[float, typer.Option(help="MACs relative to the backbone.")] = 1.0,
-    params: Annotated[float, typer.Option(help="Parameters relative to the backbone.")] = 1.0,
+    macs: Annotated[float | None, typer.Option(help="MACs relative to the backbone: gives S_O.")] = None,
+    params: Annotated[float | None, typer.Option(help="Parameters relative to the backbone: gives S_P.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute S, S_O, S_P and S_E from accuracies, or from a results file and its labels."""
@@ -31,6 +31,8 @@ def command(
     from prunus.verbs.score import score_accuracies, score_results
 
     if results and labels and accuracy is None:
+        if benchmark != "decathlon":
+            raise DataError(f"results files are graded for decathlon only, got --benchmark {benchmark}")
         found = score_results(results, labels, macs, params)
     elif accuracy and results is None:
         found = score_accuracies(benchmark, _numbers(accuracy), macs, params)
@@ -47,13 +49,14 @@ def command(
     for name, share in found.accuracies.items():
         table.add_row(name, percent(share))
     table.add_section()
-    for name, value in (("S", found.scores.s), ("S_O", found.scores.s_o), ("S_P", found.scores.s_p)):
-        table.add_row(name, f"{value:.0f}", style="bold")
-    if found.scores.s_e is not None:
-        table.add_row("S_E", f"{found.scores.s_e:.2f}", style="bold")
+    named = {"S": found.scores.s, "S_O": found.scores.s_o, "S_P": found.scores.s_p, "S_E": found.scores.s_e}
+    for name, value in named.items():
+        if value is not None:
+            table.add_row(name, f"{value:.2f}" if name == "S_E" else f"{value:.0f}", style="bold")
     console = Console()
     console.print(table)
-    console.print(f"S_E is relative to the feature extractor's S of {found.feature_score:.0f}.", highlight=False)
+    if found.scores.s_e is not None:
+        console.print(f"S_E is relative to the feature extractor's S of {found.feature_score:.0f}.", highlight=False)
 
 
 def _numbers(text: str) -> list[float]:

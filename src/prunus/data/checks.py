@@ -8,17 +8,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from prunus.benchmarks import Benchmark, BenchmarkSet
 from prunus.data.domains import SPLITS, Domain, Listing
-from prunus.data.sources import Source
+from prunus.data.sources import FolderSource, Source
 from prunus.errors import DataError
 from prunus.images import SUFFIXES, image_mode, read_image
 
 COMMON_MODES = frozenset({"RGB", "L"})
 EXAMPLES = 3
+CHUNK = 1024  # images handed to the threads at a time
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,9 @@ def check_listing(name: str, listing: Listing) -> Iterator[Finding]:
 def check_annotated(domain: Domain, root: Path) -> Iterator[Finding]:
     """Compare a benchmark's annotations with the files that are there."""
     annotated = {item.file: item.image_id for split in SPLITS for item in domain.split(split)}
-    present = {
-        path.relative_to(root).as_posix()
-        for path in (root / "data" / domain.name).rglob("*")
-        if path.suffix.lower() in SUFFIXES
-    }
+    inside = f"data/{domain.name}"
+    names = FolderSource(root / inside).names()
+    present = {f"{inside}/{name}" for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES}
     lost = [f"{annotated[file]} ({file})" for file in annotated if file not in present]
     if lost:
         message = f"{len(lost)} annotated images have no file, such as {', '.join(lost[:EXAMPLES])}"
@@ -106,8 +105,10 @@ def check_images(
             return _Seen(problem=str(error))
         return _Seen(mode=image_mode(content), digest=hashlib.sha256(content).hexdigest())
 
+    seen: list[_Seen] = []
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        seen = list(pool.map(look, files))
+        for start in range(0, len(files), CHUNK):
+            seen += pool.map(look, files[start : start + CHUNK])
     places: dict[str, dict[str, str]] = defaultdict(dict)
     modes: dict[str, list[str]] = defaultdict(list)
     for (split, file), image in zip(files, seen, strict=True):

@@ -17,7 +17,7 @@ from prunus.data.domains import Domain, Item
 from prunus.errors import DataError
 from prunus.images import Bytes, Preprocess, read_image
 
-CHUNK = 4096  # images handed to the decoding threads at a time
+CHUNK = 1024  # images handed on at a time, to decoding threads or sums
 Loading = Callable[[str, int, int], None]  # domain, images done, images in all
 
 
@@ -48,6 +48,8 @@ class ImageSet:
     def statistics(self) -> tuple[list[float], list[float]]:
         """Compute the mean and standard deviation of every colour, in [0, 1]; kept beside the cached pixels."""
         found = cached_json(self.cache, "statistics.json", self._statistics)
+        if found.keys() != {"mean", "std"}:
+            found = self._statistics()
         return found["mean"], found["std"]
 
     def _statistics(self) -> dict[str, list[float]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prunus.config import DomainChoice
 from prunus.data.decathlon import open_decathlon_set
-from prunus.data.domains import Domain, hold_out, open_folders
+from prunus.data.domains import Domain, hold_out, list_files, open_folders
 from prunus.data.sources import describe_folder
 from prunus.errors import DataError
 
@@ -31,6 +31,8 @@ def _open_sketch(choice: DomainChoice, validation_share: float) -> Domain:
     domain = open_folders(choice, validation_share)
     if domain.test:
         return domain
+    if "validation" not in list_files(domain.source).files:
+        raise DataError(f"the set {choice.name!r} ({place}) has no test split: looked for test or val")
     everything = sorted(domain.train, key=lambda item: item.file)
     train, validation = hold_out(everything, validation_share)
     return replace(domain, train=train, validation=validation, test=domain.validation)

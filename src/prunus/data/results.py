@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from prunus.benchmarks import DECATHLON
-from prunus.data.decathlon import read_annotations
-from prunus.data.sources import describe_folder
+from prunus.data.coco import Answer, parse_json, read_annotations, refuse_repeated
+from prunus.data.sources import DAMAGE, describe_folder
 from prunus.errors import DataError
 from prunus.files import write_atomically
 
@@ -46,16 +47,12 @@ def write_results(path: Path, answers: Mapping[int, int]) -> None:
 def read_results(path: Path) -> dict[int, int]:
     """Read answers from a zipped or plain results file; an image answered twice is an error."""
     try:
-        rows = json.loads(_results_text(path))
-        pairs = [(int(row["image_id"]), int(row["category_id"])) for row in rows]
-    except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+        text = _results_text(path)
+    except DAMAGE as error:
         raise DataError(f"cannot read the results {path}: {error}") from None
-    except (ValueError, KeyError, TypeError):
-        raise DataError(f"{path} does not hold a list of {{image_id, category_id}}") from None
-    twice = [str(image) for image, count in Counter(image for image, _ in pairs).items() if count > 1]
-    if twice:
-        raise DataError(f"{path}: {len(twice)} images are answered more than once: {', '.join(twice[:3])}")
-    return dict(pairs)
+    answers = parse_json(TypeAdapter(list[Answer]), text, f"{path} does not hold a list of {{image_id, category_id}}")
+    refuse_repeated((answer.image_id for answer in answers), f"{path}: answered images")
+    return {answer.image_id: answer.category_id for answer in answers}
 
 
 def read_labels(folder: Path) -> dict[str, dict[int, int]]:
@@ -64,13 +61,15 @@ def read_labels(folder: Path) -> dict[str, dict[int, int]]:
     for name in DECATHLON.names():
         file = folder / f"{name}_test.json"
         if file.exists():
-            annotations = read_annotations(file).get("annotations") or []
-            labels[name] = {int(entry["image_id"]): int(entry["category_id"]) for entry in annotations}
+            labels[name] = {each.image_id: each.category_id for each in read_annotations(file).annotations}
+            if not labels[name]:
+                raise DataError(f"{file} holds no annotations: it lists images without their labels")
     if not labels:
         raise DataError(
             f"{folder} holds no test labels: looked for <set>_test.json, such as aircraft_test.json; "
             f"{describe_folder(folder)}"
         )
+    refuse_repeated((image for truth in labels.values() for image in truth), f"{folder}: image ids of several sets")
     return labels
 
 
@@ -87,9 +86,9 @@ def grade(answers: Mapping[int, int], labels: Mapping[str, Mapping[int, int]]) -
     }
 
 
-def _results_text(path: Path) -> str:
+def _results_text(path: Path) -> bytes:
     if not zipfile.is_zipfile(path):
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes()
     with zipfile.ZipFile(path) as file:
         inside = {Path(info.filename).name: info for info in file.infolist()}
         info = inside.get(RESULTS_NAME)
@@ -97,4 +96,4 @@ def _results_text(path: Path) -> str:
             raise DataError(f"{path} holds no {RESULTS_NAME}; it holds {', '.join(inside) or 'nothing'}")
         if info.file_size > MAX_RESULTS_BYTES:
             raise DataError(f"{RESULTS_NAME} in {path} claims {info.file_size:,} bytes; that is no results file")
-        return file.read(info).decode("utf-8")
+        return file.read(info)

@@ -57,12 +57,12 @@ class FolderSource:
             raise DataError(f"cannot read {self.path / name}: {error.strerror or error}") from None
 
     def stamp(self, name: str) -> list[int]:
-        """Tell size and time of change."""
+        """Tell size, times of change and place on the disk."""
         try:
             status = (self.path / name).stat()
         except OSError:
             return []
-        return [status.st_size, status.st_mtime_ns]
+        return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 class ZipSource:

@@ -11,9 +11,9 @@ class Scores:
     """S rewards doing well everywhere; S_O and S_P divide it by the cost; S_E compares with the feature extractor."""
 
     s: float
-    s_o: float
-    s_p: float
-    s_e: float | None = None
+    s_o: float | None
+    s_p: float | None
+    s_e: float | None
 
 
 def decathlon_score(accuracies: Sequence[float], finetuned: Sequence[float]) -> float:
@@ -28,12 +28,14 @@ def decathlon_score(accuracies: Sequence[float], finetuned: Sequence[float]) -> 
 
 
 def efficiency_scores(
-    score: float, macs_ratio: float, params_ratio: float, feature_score: float | None = None
+    score: float, macs_ratio: float | None, params_ratio: float | None, feature_score: float | None = None
 ) -> Scores:
     """Compute S_O = S / MACs, S_P = S / params and S_E = S_O S_P / the same product of the feature extractor.
 
     The feature extractor costs exactly the backbone, so that both its ratios are 1 and its product is its S squared.
     """
-    by_macs, by_params = score / macs_ratio, score / params_ratio
-    efficiency = by_macs * by_params / feature_score**2 if feature_score else None
+    by_macs = None if macs_ratio is None else score / macs_ratio
+    by_params = None if params_ratio is None else score / params_ratio
+    known = by_macs is not None and by_params is not None and feature_score
+    efficiency = by_macs * by_params / feature_score**2 if known else None  # type: ignore[operator]
     return Scores(score, by_macs, by_params, efficiency)

@@ -58,20 +58,24 @@ def evaluate(
     subject = open_subject(Path(target), device)
     found: dict[str, dict[str, float | int]] = {}
     for choice, labels, images, count in classify_domains(subject, split, data, crops, use_cache):
-        if UNLABELLED in images.labels:
-            raise DataError(
-                f"the {split} images of {choice.name!r} have no labels; write a submission with prunus submit, "
-                f"or put the labels beside as annotations/{choice.name}_test.json"
-            )
         right = float((labels == images.labels).mean())
         found[choice.name] = {"accuracy": right, "images": len(images), "skipped": len(images.skipped), "crops": count}
     return _results(subject, split, found)
 
 
 def classify_domains(
-    subject: Subject, split: str, data: str | Path | None = None, crops: Crops | None = None, use_cache: bool = True
+    subject: Subject,
+    split: str,
+    data: str | Path | None = None,
+    crops: Crops | None = None,
+    use_cache: bool = True,
+    unlabelled: bool = False,
 ) -> Iterator[tuple[DomainChoice, Labels, ImageSet, int]]:
-    """Classify a split of every domain: the found labels, the images and how many crops were averaged."""
+    """Classify a split of every domain: the found labels, the images and how many crops were averaged.
+
+    Args:
+        unlabelled: answer images without labels too; then none may be left out, however bad.
+    """
     settings, cache = subject.recipe.evaluation, default_cache() if use_cache else None
     for choice in subject.recipe.domains:
         domain = open_domain(_locate(choice, data), subject.recipe.training.validation_share)
@@ -80,7 +84,13 @@ def classify_domains(
             raise DataError(
                 f"the classes of domain {choice.name!r} in {domain.source.path} are not those the model was trained on"
             )
-        images = load_images(domain, split, entry.preprocess, subject.recipe.skip_bad_images, cache)
+        if not unlabelled and any(item.label == UNLABELLED for item in domain.split(split)):
+            raise DataError(
+                f"the {split} images of {choice.name!r} have no labels; write a submission with prunus submit, "
+                f"or put the labels beside as annotations/{choice.name}_test.json"
+            )
+        skip_bad = subject.recipe.skip_bad_images and not unlabelled
+        images = load_images(domain, split, entry.preprocess, skip_bad, cache)
         count = num_crops(crops or settings.crops, choice.mirrored, entry.preprocess)
         labels = classify(subject.logits(choice.name), images, entry.preprocess, count, settings.batch_size)
         yield choice, labels, images, count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from prunus.benchmarks import DECATHLON, Benchmark, find_benchmark
 from prunus.data.results import grade, read_labels, read_results
 from prunus.errors import DataError
 from prunus.measure.score import Scores, decathlon_score, efficiency_scores
+
+SMALLEST_RATIO = 1e-6
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,14 @@ class BenchmarkScore:
 
 
 def score_accuracies(
-    benchmark: str, accuracies: Sequence[float], macs_ratio: float = 1.0, params_ratio: float = 1.0
+    benchmark: str, accuracies: Sequence[float], macs_ratio: float | None = None, params_ratio: float | None = None
 ) -> BenchmarkScore:
     """Score accuracies given in the order of the published tables, as shares or in percent."""
     known = find_benchmark(benchmark)
     if len(accuracies) != len(known.sets):
         names = ", ".join(known.names())
         raise DataError(f"{benchmark} has {len(known.sets)} sets ({names}); got {len(accuracies)} accuracies")
-    scale = 100 if max(accuracies) > 1 else 1
+    scale = 100 if max(accuracies) > 1 else 1  # percentages, unless all could be shares
     shares = [value / scale for value in accuracies]
     wrong = [value for value in accuracies if not 0 <= value <= scale]
     if wrong:
@@ -44,16 +47,18 @@ def score_accuracies(
 
 
 def score_results(
-    results: str | Path, labels: str | Path, macs_ratio: float = 1.0, params_ratio: float = 1.0
+    results: str | Path, labels: str | Path, macs_ratio: float | None = None, params_ratio: float | None = None
 ) -> BenchmarkScore:
     """Grade a Visual Decathlon results file against a folder of `<set>_test.json` labels."""
     grades = grade(read_results(Path(results)), read_labels(Path(labels)))
     return _score(DECATHLON, {name: each.accuracy for name, each in grades.items()}, macs_ratio, params_ratio)
 
 
-def _score(benchmark: Benchmark, accuracies: Mapping[str, float], macs: float, params: float) -> BenchmarkScore:
+def _score(
+    benchmark: Benchmark, accuracies: Mapping[str, float], macs: float | None, params: float | None
+) -> BenchmarkScore:
     for name, ratio in (("macs", macs), ("params", params)):
-        if not ratio > 0:
+        if ratio is not None and not SMALLEST_RATIO <= ratio < math.inf:
             raise DataError(f"{name} is a ratio to the backbone above 0, got {ratio}")
     sets = [benchmark.find(name) for name in accuracies]
     finetuned = [each.finetune_accuracy for each in sets]

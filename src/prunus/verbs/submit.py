@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prunus.benchmarks import DECATHLON
 from prunus.config import Crops
+from prunus.data.coco import refuse_repeated
 from prunus.data.decathlon import category_id
 from prunus.data.results import write_results
 from prunus.errors import RecipeError
@@ -36,9 +37,10 @@ def submit(
         raise RecipeError(f'{target} was not trained with benchmark = "decathlon", so its answers have no image ids')
     answers: dict[int, int] = {}
     images: dict[str, int] = {}
-    for choice, labels, stored, _ in classify_domains(subject, "test", data, crops, use_cache):
+    for choice, labels, stored, _ in classify_domains(subject, "test", data, crops, use_cache, True):
         number = DECATHLON.find(choice.name).number
         images[choice.name] = len(stored)
+        refuse_repeated([*answers, *stored.image_ids], f"test image ids of {choice.name} and the sets before it")
         pairs = zip(stored.image_ids, labels.tolist(), strict=True)
         answers |= {image: category_id(number, label) for image, label in pairs}
     write_results(Path(out), answers)
