@@ -28,14 +28,14 @@ def command(as_json: AsJson = False) -> None:
             table.add_column(column, justify="right", style="dim" if column.startswith("±") else "")
         for row in (each for each in rows if each.benchmark == name):
             printed, found = row.printed, row.computed
-            shown = f"{printed.s:.0f}" + ("*" if row.mended != printed else "")
+            shown = f"{printed.s:.0f}" + ("*" if row.mended.s != printed.s else "")
             cells = [shown, f"{found.s - row.mended.s:+.1f}"]
             for old, new in ((printed.s_o, found.s_o), (printed.s_p, found.s_p), (printed.s_e, found.s_e)):
                 cells += [f"{old:g}", "-" if new is None else f"{100 * (new / old - 1):+.2f}"]
             table.add_row(printed.method, *cells)
         console.print(table)
     console.print(
-        "S is recomputed from the accuracies, S_O, S_P and S_E from the printed S. * compared with the mended row. Slips:",
+        "S is recomputed from the accuracies, S_O, S_P and S_E from the printed S. * compared with 280. Slips:",
         soft_wrap=True,
     )
     for slip in SLIPS:
