@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,15 @@ from prunus.files import temporary_beside
 from prunus.losses.constraint import Constraint
 from prunus.losses.sharing import SHARING_LOSSES, union
 from prunus.recipes import parse_recipe
+from prunus.training import run as runs
 from prunus.training.checkpoint import read_checkpoint
 from prunus.training.folder import RunFolder
 from prunus.training.observers import EpochReport, Observer
-from prunus.training.run import check_recipe, open_run, resume_run, start_run
+from prunus.training.run import check_recipe, open_run
 
 MakeDomain = Callable[..., Path]
+start_run = partial(runs.start_run, device="cpu")  # bit for bit is a promise for CPUs only
+resume_run = partial(runs.resume_run, device="cpu")
 
 
 @pytest.fixture
