@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,16 @@ def fetch_timm_weights(name: str) -> Path:
     advice = 'name a safetensors file on disk as backbone.weights, or set it to "random"'
     if not hub_id:
         raise BackboneError(f"timm has no hub weights for {name}; {advice}")
+    client = logging.getLogger("huggingface_hub")
+    level = client.level
+    client.setLevel(logging.ERROR)  # it would report every one of its retries; we say the outcome, once
     try:
         return Path(hf_hub_download(hub_id, "model.safetensors"))
     except Exception as error:  # the hub client raises dozens of types for "no network"
         reason = str(error).splitlines()[0]
         raise BackboneError(f"the weights of {name} ({hub_id}) cannot be fetched: {reason}; {advice}") from None
+    finally:
+        client.setLevel(level)
 
 
 def _config(name: str) -> dict[str, Any]:
