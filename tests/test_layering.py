@@ -9,8 +9,10 @@ import prunus
 
 ROOT = Path(prunus.__file__).parent
 
+LEARNING = {"config", "recipes", "data", "images", "probabilities", "backbone", "masks", "methods"}
+
 # room -> rooms it may import; `errors`, `files` and `version` are open to all, nobody imports `cli`
-MAY_IMPORT = {
+MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "files": {"errors"},
@@ -25,37 +27,12 @@ MAY_IMPORT = {
     "masks": {"backbone"},
     "methods": {"masks", "backbone"},
     "measure": {"config", "data", "images", "probabilities"},
-    "training": {
-        "config",
-        "recipes",
-        "data",
-        "images",
-        "probabilities",
-        "backbone",
-        "masks",
-        "methods",
-        "losses",
-        "measure",
-    },
+    "training": LEARNING | {"losses", "measure"},
     "bundle": {"images"},
     "pruning": {"backbone", "masks", "bundle"},
     "runtime": {"bundle", "images", "probabilities", "backbone"},
     "report": {"measure"},
-    "verbs": {
-        *(
-            "benchmarks",
-            "config",
-            "recipes",
-            "data",
-            "images",
-            "probabilities",
-            "backbone",
-            "masks",
-            "methods",
-            "training",
-        ),
-        *("measure", "pruning", "bundle", "runtime", "report"),
-    },
+    "verbs": LEARNING | {"benchmarks", "training", "measure", "pruning", "bundle", "runtime", "report"},
     "cli": {"verbs", "report", "training", "runtime", "bundle", "config", "recipes", "benchmarks", "measure"},
 }
 OPEN = {"errors", "files", "version"}
