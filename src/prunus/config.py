@@ -75,10 +75,26 @@ class DomainChoice(Settings):
         return self.name.lower() not in UNMIRRORED if self.mirror is None else self.mirror
 
 
-class Sharing(Settings):
-    """The loss that makes domains use the same kernels, and how much it weighs."""
+class MethodChoice(Settings, extra="allow"):
+    """Which method, and its own options, which the method itself checks."""
 
-    loss: str = "union"
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @property
+    def options(self) -> dict[str, object]:
+        """Give everything but the name."""
+        return dict(self.model_extra or {})
+
+
+class Sharing(Settings):
+    """The loss that makes domains use the same kernels, or others, and how much it weighs."""
+
+    loss: str | None = Field(default=None, description="the method's own where left out")
     weight: Literal["learned"] | Annotated[float, Field(gt=0)] = "learned"
 
 
@@ -113,7 +129,7 @@ class Recipe(Settings):
     domains: tuple[DomainChoice, ...] = Field(strict=False, min_length=1)
     benchmark: str | None = None
     root: str | None = Field(default=None, description="where the benchmark lies")
-    method: str = "budget_aware"
+    method: MethodChoice | None = Field(default=None, description="the one that sharing.loss names where left out")
     budget: Share = 0.25
     sharing: Sharing = Sharing()
     training: Training = Training()

@@ -30,6 +30,9 @@ else:
     import tomli as tomllib
 
 
+SHORT = ("backbone", "method")  # tables that may be given by their name alone
+
+
 def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Recipe:
     """Check a recipe given as plain data; relative paths are taken from `base`."""
     if isinstance(name := content.get("benchmark"), str):
@@ -117,6 +120,8 @@ def _override(content: dict[str, Any], override: str) -> None:
         value = str(Path(str(value)).expanduser().absolute())
     *tables, last = key.strip().split(".")
     for depth, table in enumerate(tables):
+        if table in SHORT and isinstance(content.get(table), str):
+            content[table] = {"name": content[table]}
         content = content.setdefault(table, {})
         if not isinstance(content, dict):
             raise RecipeError(f"override {override!r}: {'.'.join(tables[: depth + 1])} is not a table in this recipe")

@@ -73,7 +73,7 @@ def test_the_installed_command_fails_in_one_line_too(recipe: Path) -> None:
         ("backbone={name = 'wrn14_2', weights = 'recipe.toml'}", "recipe.toml"),
         ("backbone={name = 'wrn14_2', resize = 16}", "resize"),
         ("sharing.loss=unoin", "unknown sharing loss 'unoin'; did you mean 'union'?"),
-        ("method=ba3", "unknown method 'ba3'; did you mean 'ba2'?"),
+        ("method=tapps", "unknown method 'tapps'; did you mean 'taps'?"),
         ("training.strategy=individual", "strategy 'individual' trains each domain alone"),
         ("training.lr=inf", "training.lr"),
         ("seed=99999999999999999999999999", "seed"),
@@ -97,7 +97,7 @@ def test_a_recipe_that_cannot_be_trained_is_refused_and_leaves_no_run(
 
 def test_a_contradiction_between_method_and_sharing_is_refused(complaint: Callable[..., str], recipe: Path) -> None:
     said = complaint("train", recipe, "--out", "run", "--set", "method=ba2", "--set", "sharing.loss=jaccard")
-    assert "method 'ba2' has no sharing loss" in said
+    assert "method 'ba2' does not mean the sharing loss 'jaccard'; use method = \"jaccard\"" in said
 
 
 def test_a_device_that_is_not_there_is_refused(complaint: Callable[..., str], recipe: Path) -> None:

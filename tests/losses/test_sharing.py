@@ -1,5 +1,7 @@
 """The closed-form gradients against autograd over the formulas as the paper writes them."""
 
+from itertools import combinations
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -26,8 +28,16 @@ def _paper(name: str, mask: Tensor, budget: float) -> Tensor:
         "intersection": lambda: 1 - common / (mask.shape[1] * budget),
         "union": lambda: total / mask.shape[1] - budget,
         "jaccard": lambda: 1 - common / total,
+        "soft_overlap": lambda: _soft_overlap(mask),
     }
     return formulas[name]()
+
+
+def _soft_overlap(mask: Tensor) -> Tensor:
+    """Average Chattopadhyay et al.'s sIoU over all pairs of domains."""
+    pairs = list(combinations(mask, 2))
+    overlaps = [(a * b).sum() / (a + b - a * b).sum().clamp(min=1e-12) for a, b in pairs]
+    return sum(overlaps, start=mask.sum() * 0) / max(len(pairs), 1)
 
 
 @st.composite
@@ -56,6 +66,19 @@ def test_closed_form_gradients_equal_autograd_for_one_to_eight_domains(
     if abs(expected) > 1e-6:
         assert bits.grad is not None
         torch.testing.assert_close(found.loss_gradient(torch.tensor(weight)).double(), bits.grad, rtol=1e-5, atol=1e-7)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**31), domains=st.integers(2, 5), switches=st.integers(1, 20))
+def test_the_soft_overlap_of_soft_masks_is_the_papers_in_float64(seed: int, domains: int, switches: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    soft = torch.sigmoid(torch.randn(domains, switches, generator=generator, dtype=torch.float64)).requires_grad_()
+    expected = _soft_overlap(soft)
+    expected.backward()  # type: ignore[no-untyped-call]
+    found = SHARING_LOSSES["soft_overlap"](soft.detach(), 0.5)
+    assert soft.grad is not None
+    assert float(found.violation) == pytest.approx(float(expected.detach()), abs=1e-12)
+    torch.testing.assert_close(found.gradient, soft.grad, rtol=1e-10, atol=1e-12)
 
 
 def test_union_of_three_domains_by_hand() -> None:

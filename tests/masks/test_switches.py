@@ -9,7 +9,7 @@ from torch import nn
 from prunus.errors import BackboneError
 from prunus.masks.binarize import binarize
 from prunus.masks.layout import ConvShape, SwitchLayout, switch_layout
-from prunus.masks.switches import KernelSwitches
+from prunus.masks.switches import Switches
 
 
 @given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=50))
@@ -24,7 +24,7 @@ def test_binarized_scores_are_exactly_zero_or_one_and_pass_gradients_unchanged(v
 
 
 def test_everything_is_on_at_the_start() -> None:
-    switches = KernelSwitches(SwitchLayout((ConvShape("c", 4, 3, (3, 3)),)), num_domains=2)
+    switches = Switches(SwitchLayout((ConvShape("c", 4, 3, (3, 3)),)), num_domains=2)
     assert bool(switches.masks().all())
     assert switches.scores_DM.flatten().tolist() == pytest.approx([1e-3] * 24)
 
@@ -45,14 +45,14 @@ def test_views_share_memory_with_the_flat_row() -> None:
     layout = SwitchLayout((ConvShape("a", 2, 3, (1, 1)), ConvShape("b", 1, 2, (3, 3))))
     row = torch.arange(8.0)
     views = layout.views(row)
-    assert views["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert views["b"].tolist() == [[6, 7]]
+    assert views["a"][..., 0, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert views["b"][..., 0, 0].tolist() == [[6, 7]]
     assert views["b"].data_ptr() == row[6:].data_ptr()
 
 
 def test_a_switch_off_removes_exactly_its_kernel() -> None:
     layout = SwitchLayout((ConvShape("c", 2, 2, (3, 3)),))
-    switches = KernelSwitches(layout, num_domains=1)
+    switches = Switches(layout, num_domains=1)
     with torch.no_grad():
         switches.scores_DM[0, 1] = -1.0  # output 0, input 1
     weight = torch.randn(2, 2, 3, 3)
@@ -63,7 +63,7 @@ def test_a_switch_off_removes_exactly_its_kernel() -> None:
 
 
 def test_gradients_reach_switches_that_are_off() -> None:
-    switches = KernelSwitches(SwitchLayout((ConvShape("c", 1, 2, (1, 1)),)), num_domains=1)
+    switches = Switches(SwitchLayout((ConvShape("c", 1, 2, (1, 1)),)), num_domains=1)
     with torch.no_grad():
         switches.scores_DM[0, 0] = -1.0
     switches.tensors(0, {"c.weight": torch.tensor([[[[2.0]], [[3.0]]]])})["c.weight"].sum().backward()  # type: ignore[no-untyped-call]

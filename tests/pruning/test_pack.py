@@ -15,7 +15,7 @@ from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt
-from prunus.pruning.pack import dense_bytes, network_masks, pack
+from prunus.pruning.pack import network_masks, pack
 from prunus.runtime.predictor import Predictor
 
 CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
@@ -27,7 +27,7 @@ def _backbone(name: str) -> Backbone:
     return load_backbone(BackboneChoice(name=name, weights=weights, size=NETWORKS[name]))
 
 
-def _random_net(backbone: Backbone, seed: int, density: float, method: str = "budget_aware") -> MultiDomainNet:
+def _random_net(backbone: Backbone, seed: int, density: float, method: str = "union") -> MultiDomainNet:
     net = adapt(backbone, CLASSES, method)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -50,7 +50,7 @@ def _pack(net: MultiDomainNet, backbone: Backbone) -> Bundle:
     return pack(net, backbone, entries, {"recipe": {}})
 
 
-@pytest.mark.parametrize("method", ["budget_aware", "feature"])
+@pytest.mark.parametrize("method", ["union", "bn", "feature"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_file_predicts_the_masked_networks_logits(name: str, method: str, tmp_path: Path) -> None:
     backbone = _backbone(name)
@@ -101,4 +101,4 @@ def test_the_file_holds_little_more_than_the_union_weights_bits_norms_and_heads(
     bound += len(CLASSES) * sum(-(-count // 8) for count in kept.values())
     bound += sum(array.nbytes for name, array in bundle.arrays.items() if name.startswith(("norm/", "head/")))
     assert bound < len(bundle_bytes(bundle)) < 1.03 * bound
-    assert len(bundle_bytes(bundle)) < 0.5 * dense_bytes(net)
+    assert len(bundle_bytes(bundle)) < 0.5 * net.dense_bytes()

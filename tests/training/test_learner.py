@@ -5,10 +5,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from prunus.backbone.probe import probe_network
+from prunus.backbone.zoo import Backbone
 from prunus.config import Recipe
+from prunus.images import Preprocess
 from prunus.masks.binarize import binarize
 from prunus.masks.network import MultiDomainNet
-from prunus.methods.table import METHODS
+from prunus.methods.table import adapt
 from prunus.recipes import parse_recipe
 from prunus.training.learner import Batch, Learner
 
@@ -20,12 +23,15 @@ def _recipe(**changes: object) -> Recipe:
     return parse_recipe(content | changes)
 
 
-def _net(method: str = "budget_aware", seed: int = 0) -> MultiDomainNet:
+def _net(method: str = "union", seed: int = 0) -> MultiDomainNet:
     torch.manual_seed(seed)
     network = nn.Sequential(
         nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     )
-    net = MultiDomainNet(network, 5, CLASSES, METHODS[method].adapters(network, 2))
+    backbone = Backbone(
+        "tiny", network, Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1)), probe_network(network, 9)
+    )
+    net = adapt(backbone, CLASSES, method)
     if net.switches:
         with torch.no_grad():
             net.switches.scores_DM.copy_(torch.randn(net.switches.scores_DM.shape) * 0.01)

@@ -18,7 +18,7 @@ from torch import nn
 
 import prunus
 from prunus.backbone.zoo import ZOO, ZooEntry
-from prunus.config import BackboneChoice, Recipe, Sharing
+from prunus.config import BackboneChoice, MethodChoice, Recipe, Sharing
 from prunus.errors import BackboneError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
 from prunus.files import temporary_beside
 from prunus.losses.constraint import Constraint
@@ -136,8 +136,8 @@ def test_the_same_recipe_gives_the_same_weights_and_another_seed_others(recipe: 
 @pytest.mark.parametrize("strategy", ["round_robin", "alternate", "mixed", "individual"])
 def test_every_strategy_trains_and_reports_every_domain(recipe: Recipe, tmp_path: Path, strategy: str) -> None:
     training = recipe.training.model_copy(update={"strategy": strategy})
-    method = "ba2" if strategy == "individual" else "budget_aware"
-    start_run(recipe.model_copy(update={"training": training, "method": method}), tmp_path / "run")
+    method = "ba2" if strategy == "individual" else "union"
+    start_run(recipe.model_copy(update={"training": training, "method": MethodChoice(name=method)}), tmp_path / "run")
     entries = [json.loads(line) for line in RunFolder(tmp_path / "run").log.read_text().splitlines()]
     assert {name for entry in entries for name in entry["domains"]} == {"one", "two"}
     assert open_run(tmp_path / "run").checkpoint.step == entries[-1]["step"]
@@ -178,7 +178,7 @@ def test_a_checkpoint_of_another_recipe_is_refused_and_the_difference_named(reci
         resume_run(tmp_path / "run", recipe=recipe.model_copy(update={"budget": 0.1}))
 
 
-@pytest.mark.parametrize("change", [{"budget": 0.1}, {"seed": 5}, {"method": "feature"}])
+@pytest.mark.parametrize("change", [{"budget": 0.1}, {"seed": 5}, {"method": MethodChoice(name="feature")}])
 def test_a_checkpoint_that_was_put_into_another_runs_folder_is_refused(
     recipe: Recipe, tmp_path: Path, change: dict[str, object]
 ) -> None:
@@ -316,13 +316,13 @@ def test_a_full_disk_leaves_the_last_checkpoint_readable(
 
 def test_contradictions_and_unknown_names_are_refused_before_any_work(recipe: Recipe) -> None:
     alone = recipe.training.model_copy(update={"strategy": "individual"})
-    with pytest.raises(RecipeError, match="shares nothing"):
+    with pytest.raises(RecipeError, match="domains learn together"):
         check_recipe(recipe.model_copy(update={"training": alone}))
     content = json.loads(recipe.model_dump_json()) | {"method": "ba2", "sharing": {"loss": "jaccard"}}
-    with pytest.raises(RecipeError, match="has no sharing loss"):
+    with pytest.raises(RecipeError, match="does not mean the sharing loss 'jaccard'"):
         check_recipe(parse_recipe(content))
     with pytest.raises(UnknownNameError, match="unknown method 'ba3'"):
-        check_recipe(recipe.model_copy(update={"method": "ba3"}))
+        check_recipe(recipe.model_copy(update={"method": MethodChoice(name="ba3")}))
 
 
 def test_an_unusable_device_is_refused(recipe: Recipe, tmp_path: Path) -> None:

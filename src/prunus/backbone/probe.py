@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -13,24 +13,35 @@ from prunus.errors import BackboneError
 
 @dataclass(frozen=True)
 class Probe:
-    """How many features come out, and how many output pixels each convolution computes for one image."""
+    """What one image passes through.
+
+    Args:
+        num_features: how many come out.
+        positions: convolution -> how many output pixels it computes.
+        shapes: layer -> the shape of its output, channels first, in the order in which the layers end.
+    """
 
     num_features: int
     positions: dict[str, int]
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @torch.no_grad()
 def probe_network(network: nn.Module, size: int) -> Probe:
     """Record the shapes of one forward pass; a convolution that is used twice counts twice."""
     positions: Counter[str] = Counter()
+    shapes: dict[str, tuple[int, ...]] = {}
 
-    def record(name: str, output: Tensor) -> None:
-        positions[name] += output.shape[-2] * output.shape[-1]
+    def record(name: str, module: nn.Module, output: object) -> None:
+        if isinstance(output, Tensor):
+            shapes.pop(name, None)  # a layer that is used twice ends where it ends last
+            shapes[name] = tuple(output.shape[1:])
+            if isinstance(module, nn.Conv2d):
+                positions[name] += output.shape[-2] * output.shape[-1]
 
     hooks = [
-        module.register_forward_hook(lambda _module, _inputs, output, name=name: record(name, output))
+        module.register_forward_hook(lambda module, _inputs, output, name=name: record(name, module, output))
         for name, module in network.named_modules()
-        if isinstance(module, nn.Conv2d)
     ]
     was_training = network.training
     try:
@@ -44,4 +55,4 @@ def probe_network(network: nn.Module, size: int) -> Probe:
         network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim != 2:
         raise BackboneError("the network does not give one feature vector per image; choose a classification network")
-    return Probe(int(features.shape[1]), dict(positions))
+    return Probe(int(features.shape[1]), dict(positions), shapes)

@@ -37,6 +37,9 @@ class WideResNet(nn.Module):
         self.stem.add_module("conv", nn.Conv2d(3, stem, 3, padding=1, bias=False))
         self.stem.add_module("norm", nn.BatchNorm2d(stem))
         self.stages = nn.Sequential()
+        self.feature_info = [
+            {"module": f"stages.{i}", "num_chs": width} for i, width in enumerate(widths)
+        ]  # as in timm
         channels = stem
         for width in widths:
             stage = nn.Sequential()

@@ -1,4 +1,4 @@
-"""The three sharing losses of the paper, with closed-form gradients: one pass over the bits, no graph.
+"""The sharing losses of the paper and their counterpart, with closed-form gradients: one pass over the bits.
 
 Legend: D = domains, M = switches of a domain, n = how many domains use a switch, b = one domain's own bit.
 
@@ -39,10 +39,28 @@ def jaccard_constraint(mask_DM: Tensor, budget: float) -> Constraint:
     return Constraint(1 - common / total, total_gradient_DM * (common / total**2) - common_gradient_DM / total)
 
 
+def soft_overlap_constraint(mask_DM: Tensor, budget: float) -> Constraint:
+    """Push the domains' masks apart (Chattopadhyay et al., ECCV 2020): the mean of |a and b| / |a or b| over all pairs.
+
+    The masks may be soft, with a b for "and" and a + b - a b for "or"; the budget plays no part.
+    """
+    values_DM = mask_DM.float() if mask_DM.dtype == torch.bool else mask_DM
+    size_D, common_DD = values_DM.sum(1), values_DM @ values_DM.T
+    total_DD = (size_D[:, None] + size_D - common_DD).clamp(min=1e-12)  # every switch off: 0 / tiny rather than 0 / 0
+    pairs_DD = (1 - torch.eye(len(mask_DM), dtype=values_DM.dtype, device=mask_DM.device)) / max(
+        len(mask_DM) * (len(mask_DM) - 1) / 2, 1
+    )
+    by_common_DD, by_total_DD = pairs_DD / total_DD, pairs_DD * common_DD / total_DD**2
+    # a bit of domain k: the overlap with j gains where j has it, and the total where j has it not
+    gradient_DM = by_common_DD @ values_DM - by_total_DD.sum(1, keepdim=True) + by_total_DD @ values_DM
+    return Constraint((pairs_DD * common_DD / total_DD).sum() / 2, gradient_DM)
+
+
 SHARING_LOSSES: dict[str, Callable[[Tensor, float], Constraint]] = {
     "intersection": intersection_constraint,
     "union": union_constraint,
     "jaccard": jaccard_constraint,
+    "soft_overlap": soft_overlap_constraint,
 }
 
 

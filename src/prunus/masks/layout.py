@@ -5,7 +5,9 @@ Legend: O = output channels, I = input channels of one group, M = all switches o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +21,7 @@ PLAIN_CONVOLUTIONS = frozenset({"Conv2d", "Conv2dSame", "Conv2dSameExport"})
 
 @dataclass(frozen=True)
 class ConvShape:
-    """The switches of one convolution: one per (output channel, input channel of its group)."""
+    """One convolution: its name and the shape of its weights."""
 
     name: str
     out_channels: int
@@ -28,7 +30,7 @@ class ConvShape:
 
     @property
     def num_kernels(self) -> int:
-        """Count the 2-D kernels, which is to say the switches."""
+        """Count the 2-D kernels."""
         return self.out_channels * self.in_channels
 
     @property
@@ -36,28 +38,46 @@ class ConvShape:
         """Count the weights of one kernel."""
         return self.kernel[0] * self.kernel[1]
 
+    @property
+    def num_weights(self) -> int:
+        """Count all weights."""
+        return self.num_kernels * self.kernel_area
+
+
+# what one switch switches -> the shape of a convolution's switches, which broadcasts to its weights
+GRANULARITIES: dict[str, Callable[[ConvShape], tuple[int, int, int, int]]] = {
+    "kernel": lambda conv: (conv.out_channels, conv.in_channels, 1, 1),
+    "weight": lambda conv: (conv.out_channels, conv.in_channels, *conv.kernel),
+}
+
 
 @dataclass(frozen=True)
 class SwitchLayout:
-    """All convolutions of a network in order, and their places in the flat row."""
+    """All convolutions of a network in order, and their switches' places in the flat row."""
 
     convs: tuple[ConvShape, ...]
+    granularity: str = "kernel"
 
     @property
     def num_switches(self) -> int:
         """Count all switches of one domain: M."""
-        return sum(conv.num_kernels for conv in self.convs)
+        return sum(prod(self.shape(conv)) for conv in self.convs)
+
+    def shape(self, conv: ConvShape) -> tuple[int, int, int, int]:
+        """Give the shape of a convolution's switches."""
+        return GRANULARITIES[self.granularity](conv)
 
     def views(self, row_M: Tensor) -> dict[str, Tensor]:
-        """View a flat row as one (O, I) tensor per convolution."""
-        pieces = torch.split(row_M, [conv.num_kernels for conv in self.convs], dim=-1)
+        """View a flat row as one tensor per convolution, which broadcasts to its weights."""
+        shapes = [self.shape(conv) for conv in self.convs]
+        pieces = torch.split(row_M, [prod(shape) for shape in shapes], dim=-1)
         return {
-            conv.name: piece.reshape(*piece.shape[:-1], conv.out_channels, conv.in_channels)
-            for conv, piece in zip(self.convs, pieces, strict=True)
+            conv.name: piece.reshape(*piece.shape[:-1], *shape)
+            for conv, piece, shape in zip(self.convs, pieces, shapes, strict=True)
         }
 
 
-def switch_layout(network: nn.Module) -> SwitchLayout:
+def convolutions(network: nn.Module) -> tuple[ConvShape, ...]:
     """Find every convolution of a network, the stem and 1x1 ones too."""
     convs = []
     for name, module in network.named_modules():
@@ -75,4 +95,9 @@ def switch_layout(network: nn.Module) -> SwitchLayout:
         convs.append(ConvShape(name, out_channels, in_channels, (height, width)))
     if not convs:
         raise BackboneError("the network has no 2-D convolution, so nothing to switch; choose another")
-    return SwitchLayout(tuple(convs))
+    return tuple(convs)
+
+
+def switch_layout(network: nn.Module, granularity: str = "kernel") -> SwitchLayout:
+    """Lay out a switch per kernel, or whatever else is switched, for all convolutions of a network."""
+    return SwitchLayout(convolutions(network), granularity)

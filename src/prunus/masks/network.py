@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from prunus.errors import UnknownNameError
-from prunus.masks.norms import DomainNorms
-from prunus.masks.switches import KernelSwitches
-
-
-class Adapter(Protocol):
-    """What a method puts in the place of the backbone's own tensors for one domain."""
-
-    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Give the tensors that change, by the backbone's names."""
+from prunus.masks.adapter import Adapter, Branch, LeavesEarly
+from prunus.masks.copies import COUNTERS
+from prunus.masks.switches import Switches
 
 
 class MultiDomainNet(nn.Module):
     """A frozen backbone, what each domain changes in it, and a linear head per domain.
 
-    A forward pass runs the backbone once with the domain's tensors in the place of its own, so that no layer has to
-    know which domain is being served and any architecture works as it is.
+    A forward pass runs the backbone once with the domain's tensors in the place of its own and the domain's branches
+    beside its layers, so that no layer has to know which domain is being served and any architecture works as it is.
     """
 
     def __init__(
-        self, network: nn.Module, num_features: int, classes: Mapping[str, Sequence[str]], adapters: Sequence[nn.Module]
+        self, network: nn.Module, num_features: int, classes: Mapping[str, Sequence[str]], adapters: Sequence[Adapter]
     ) -> None:
         super().__init__()
         self.network = network.requires_grad_(False)
         self.classes = {domain: tuple(names) for domain, names in classes.items()}
-        self.adapters = nn.ModuleList(adapters)
+        self.adapter_list = nn.ModuleList(adapters)
         self.heads = nn.ModuleList(nn.Linear(num_features, len(names)) for names in classes.values())
         self.train()
+
+    @property
+    def adapters(self) -> list[Adapter]:
+        """List what the method adds, in order."""
+        return [cast("Adapter", adapter) for adapter in self.adapter_list]
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -49,9 +49,9 @@ class MultiDomainNet(nn.Module):
         return next(self.heads.parameters()).device
 
     @property
-    def switches(self) -> KernelSwitches | None:
-        """Give the kernel switches, if the method has any."""
-        return next((part for part in self.adapters if isinstance(part, KernelSwitches)), None)
+    def switches(self) -> Switches | None:
+        """Give the switches, if the method has any."""
+        return next((part for part in self.adapters if isinstance(part, Switches)), None)
 
     def index(self, domain: str) -> int:
         """Look up a domain's place."""
@@ -64,19 +64,53 @@ class MultiDomainNet(nn.Module):
         index, frozen = self.index(domain), dict(self.network.named_parameters())
         changed: dict[str, Tensor] = {}
         for adapter in self.adapters:
-            changed.update(adapter.tensors(index, frozen))  # type: ignore[operator]  # an Adapter, as ModuleList forgets
+            changed.update(adapter.tensors(index, frozen))
         return changed
 
     def forward(self, images: Tensor, domain: str) -> Tensor:
         """Classify images of one domain: logits."""
-        head = self.heads[self.index(domain)]
-        features = functional_call(self.network, self.tensors(domain), (images,))
-        logits: Tensor = head(features)
+        index = self.index(domain)
+        try:
+            with ExitStack() as stack:
+                for adapter in self.adapters:
+                    stack.enter_context(adapter.computing())
+                    stack.enter_context(_branching(self.network, adapter.branches(index)))
+                features = functional_call(self.network, self.tensors(domain), (images,))
+        except LeavesEarly as early:
+            return early.logits
+        logits: Tensor = self.heads[index](features)
         return logits
+
+    def extra_loss(self, domain: str, logits: Tensor, labels: Tensor) -> Tensor | None:
+        """Sum what the method adds to the mean loss of the batch that was just seen in training."""
+        index = self.index(domain)
+        losses = [loss for adapter in self.adapters if (loss := adapter.loss(index, logits, labels)) is not None]
+        return torch.stack(losses).sum() if losses else None
 
     def train(self, mode: bool = True) -> MultiDomainNet:
         """Switch to training; norms that all domains share stay as they were pretrained."""
         super().train(mode)
-        if not any(isinstance(part, DomainNorms) for part in self.adapters):
+        if not any(adapter.own_norms for adapter in self.adapters):
             self.network.eval()
         return self
+
+    def dense_bytes(self) -> int:
+        """Count the bytes of the unpruned backbone as float32, without any head."""
+        return sum(4 * t.numel() for key, t in self.network.state_dict().items() if not key.endswith(COUNTERS))
+
+
+@contextmanager
+def _branching(network: nn.Module, branches: Mapping[str, Branch]) -> Iterator[None]:
+    """Let branches see the layers they stand beside for the time of one forward pass."""
+    handles = []
+    try:
+        for name, branch in branches.items():
+            handles.append(network.get_submodule(name).register_forward_hook(_as_hook(branch)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _as_hook(branch: Branch):  # type: ignore[no-untyped-def]  # noqa: ANN202  # torch's hooks are untyped
+    return lambda _module, inputs, output: branch(inputs[0], output)

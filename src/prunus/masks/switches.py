@@ -10,29 +10,43 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from prunus.masks.adapter import Adapter, Cost, Shapes
 from prunus.masks.binarize import START_SCORE, THRESHOLD, binarize
 from prunus.masks.layout import SwitchLayout
 
 
-class KernelSwitches(nn.Module):
-    """A learned score per domain and kernel; a kernel takes part in a domain where its score is positive."""
+class Switches(Adapter):
+    """A learned score per domain and switch; what it switches takes part where the score is above the threshold."""
 
-    def __init__(self, layout: SwitchLayout, num_domains: int) -> None:
+    def __init__(
+        self, layout: SwitchLayout, num_domains: int, start: float = START_SCORE, threshold: float = THRESHOLD
+    ) -> None:
         super().__init__()
-        self.layout = layout
-        self.scores_DM = nn.Parameter(torch.full((num_domains, layout.num_switches), START_SCORE))
+        self.layout, self.threshold = layout, threshold
+        self.scores_DM = nn.Parameter(torch.full((num_domains, layout.num_switches), start))
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Give the convolution weights as one domain sees them."""
-        masks = self.layout.views(binarize(self.scores_DM[domain]))
-        return {
-            f"{name}.weight": frozen[f"{name}.weight"] * mask_OI[:, :, None, None] for name, mask_OI in masks.items()
-        }
+        bits = self.bits(domain)
+        return {f"{name}.weight": frozen[f"{name}.weight"] * mask for name, mask in bits.items()}
+
+    def bits(self, domain: int) -> dict[str, Tensor]:
+        """Give a domain's switches by convolution as 0 and 1, with gradients to the scores."""
+        return self.layout.views(binarize(self.scores_DM[domain], self.threshold))
 
     def masks(self) -> Tensor:
         """Give all switches as they stand, detached: (D, M) booleans."""
-        return self.scores_DM.detach() > THRESHOLD
+        return self.scores_DM.detach() > self.threshold
 
     def layer_masks(self) -> dict[str, Tensor]:
-        """Give the switches of every convolution: (D, O, I) booleans."""
+        """Give the switches of every convolution, a row per domain: booleans."""
         return self.layout.views(self.masks())
+
+    def adam_rows(self) -> list[nn.Parameter]:
+        """Learn the scores with Adam."""
+        return [self.scores_DM]
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count a bit per switch."""
+        masks = {name: mask[domain] for name, mask in self.layer_masks().items()}
+        return Cost(switches=self.layout.num_switches, masks=masks)

@@ -1,7 +1,8 @@
 """Count kernels, weights and multiply-accumulates from shapes and masks, in integers.
 
 MACs: one multiply-accumulate = 1, one image, convolutions only (biases, norms and heads left out); FLOPs = 2 x MACs.
-Params: weights of the union of all domains' kernels at 32 bits plus 1 bit per switch and domain, classifiers left out.
+Params: convolution weights at 32 bits that any domain reads or owns plus 1 bit per switch and domain; norms and
+classifiers left out.
 
 Legend: D = domains, O = output channels, I = input channels of one group.
 """
@@ -20,7 +21,11 @@ Masks = Mapping[str, npt.NDArray[np.bool_]]  # layer -> (D, O, I)
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What one kernel of a layer costs, and which domain uses how many of them."""
+    """One convolution of the backbone: what a kernel costs, and which domain uses how many of them.
+
+    Args:
+        weights_read: how many of the frozen weights some domain reads.
+    """
 
     name: str
     num_kernels: int
@@ -29,17 +34,40 @@ class LayerCost:
     used: tuple[int, ...]
     union: int
     intersection: int
+    weights_read: int
+
+
+@dataclass(frozen=True)
+class DomainCost:
+    """What a domain has beside the backbone.
+
+    Args:
+        bits: of its own convolution weights and switches.
+        side_bits: of its norms, its classifier and the like, which `params_ratio` leaves out.
+        macs: of its own branches, for one image.
+    """
+
+    bits: int = 0
+    side_bits: int = 0
+    macs: int = 0
 
 
 @dataclass(frozen=True)
 class CostReport:
-    """The costs of a multi-domain model; each question is a method, each ratio is relative to the dense backbone."""
+    """The costs of a multi-domain model; each question is a method, each ratio is relative to the dense backbone.
+
+    Args:
+        shared_bits: of convolution weights that all domains keep together beside the backbone's.
+        side_bits: of everything else that all domains keep together, such as the backbone's biases.
+    """
 
     domains: tuple[str, ...]
     layers: tuple[LayerCost, ...]
-    has_switches: bool = True
+    own: tuple[DomainCost, ...]
+    shared_bits: int = 0
+    side_bits: int = 0
 
-    def num_switches(self) -> int:
+    def num_kernels(self) -> int:
         """Count the kernels of the backbone."""
         return sum(layer.num_kernels for layer in self.layers)
 
@@ -63,7 +91,8 @@ class CostReport:
     def macs(self, domain: str) -> int:
         """Count a domain's multiply-accumulates for one image."""
         place = self.domains.index(domain)
-        return sum(layer.used[place] * layer.kernel_area * layer.positions for layer in self.layers)
+        kernels = sum(layer.used[place] * layer.kernel_area * layer.positions for layer in self.layers)
+        return kernels + self.own[place].macs
 
     def dense_macs(self) -> int:
         """Count the backbone's multiply-accumulates for one image."""
@@ -78,35 +107,48 @@ class CostReport:
         ratios = [self.macs_ratio(domain) for domain in self.domains]
         return (sum(ratios) + with_source) / (len(ratios) + with_source)
 
-    def params_ratio(self) -> float:
-        """Compare the bits of union weights and switches with those of the backbone's convolutions."""
-        dense_bits = sum(32 * layer.num_kernels * layer.kernel_area for layer in self.layers)
-        union_bits = sum(32 * layer.union * layer.kernel_area for layer in self.layers)
-        switch_bits = len(self.domains) * self.num_switches() if self.has_switches else 0
-        return (union_bits + switch_bits) / dense_bits
+    def params_bits(self, with_source: bool = False) -> int:
+        """Count the bits of all convolution weights and switches; a source domain, unadapted, reads every weight."""
+        kept = self.dense_bits() if with_source else sum(32 * layer.weights_read for layer in self.layers)
+        return kept + self.shared_bits + sum(own.bits for own in self.own)
+
+    def dense_bits(self) -> int:
+        """Count the bits of the backbone's convolution weights."""
+        return sum(32 * layer.num_kernels * layer.kernel_area for layer in self.layers)
+
+    def params_ratio(self, with_source: bool = False) -> float:
+        """Compare the bits of weights and switches with those of the backbone's convolutions."""
+        return self.params_bits(with_source) / self.dense_bits()
+
+    def stored_bytes(self) -> int:
+        """Count the bytes of everything the domains need, norms and classifiers too."""
+        return -(-(self.params_bits() + self.side_bits + sum(own.side_bits for own in self.own)) // 8)
 
     def _share(self, counts: Iterable[int]) -> float:
-        return sum(counts) / self.num_switches()
+        return sum(counts) / self.num_kernels()
+
+
+def count_layer(
+    name: str, mask_DOI: npt.NDArray[np.bool_], kernel_area: int, positions: int, weights_read: int | None = None
+) -> LayerCost:
+    """Count what each domain uses of one convolution; by default the weights of every used kernel are read."""
+    union = int(mask_DOI.any(0).sum())
+    return LayerCost(
+        name,
+        mask_DOI[0].size,
+        kernel_area,
+        positions,
+        tuple(int(mask_OI.sum()) for mask_OI in mask_DOI),
+        union,
+        int(mask_DOI.all(0).sum()),
+        union * kernel_area if weights_read is None else weights_read,
+    )
 
 
 def count_costs(
-    masks: Masks,
-    areas: Mapping[str, int],
-    positions: Mapping[str, int],
-    domains: Sequence[str],
-    has_switches: bool = True,
+    masks: Masks, areas: Mapping[str, int], positions: Mapping[str, int], domains: Sequence[str], has_switches: bool
 ) -> CostReport:
-    """Count what each domain uses in each layer; `positions` are the output pixels a layer computes for one image."""
-    layers = tuple(
-        LayerCost(
-            name,
-            mask_DOI[0].size,
-            areas[name],
-            positions[name],
-            tuple(int(mask_OI.sum()) for mask_OI in mask_DOI),
-            int(mask_DOI.any(0).sum()),
-            int(mask_DOI.all(0).sum()),
-        )
-        for name, mask_DOI in masks.items()
-    )
-    return CostReport(tuple(domains), layers, has_switches)
+    """Count the costs of kernel masks; `positions` are the output pixels a layer computes for one image."""
+    layers = tuple(count_layer(name, mask_DOI, areas[name], positions[name]) for name, mask_DOI in masks.items())
+    switches = sum(layer.num_kernels for layer in layers) if has_switches else 0
+    return CostReport(tuple(domains), layers, tuple(DomainCost(bits=switches) for _ in domains))

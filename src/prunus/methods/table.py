@@ -1,45 +1,62 @@
-"""The table of methods: what each lets a domain change, and which losses it adds."""
+"""The table of methods, and how one is put around a backbone."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
-from torch import nn
+from pydantic import ValidationError
 
 from prunus.backbone.zoo import Backbone
-from prunus.errors import UnknownNameError
-from prunus.masks.layout import switch_layout
+from prunus.config import MethodChoice, Recipe, Settings
+from prunus.errors import RecipeError, UnknownNameError
 from prunus.masks.network import MultiDomainNet
-from prunus.masks.norms import DomainNorms
-from prunus.masks.switches import KernelSwitches
+from prunus.methods import (
+    adapters,
+    baselines,
+    da3,
+    early_exits,
+    hard_sharing,
+    kernel_switches,
+    modulation,
+    taps,
+    weight_masks,
+)
+from prunus.methods.method import Method
+
+METHODS: dict[str, Method] = {
+    "feature": baselines.FEATURE,
+    "bn": baselines.BN,
+    "finetune": baselines.FINETUNE,
+    "ba2": kernel_switches.BA2,
+    "ba2_individual": kernel_switches.BA2_INDIVIDUAL,
+    "intersection": kernel_switches.INTERSECTION,
+    "union": kernel_switches.UNION,
+    "jaccard": kernel_switches.JACCARD,
+    "piggyback": weight_masks.PIGGYBACK,
+    "weight_transform": weight_masks.WEIGHT_TRANSFORM,
+    "affine_masks": weight_masks.AFFINE_MASKS,
+    "series_adapters": adapters.SERIES,
+    "parallel_adapters": adapters.PARALLEL,
+    "modulation": modulation.METHOD,
+    "taps": taps.METHOD,
+    "hard_sharing": hard_sharing.METHOD,
+    "early_exits": early_exits.METHOD,
+    "da3": da3.METHOD,
+}
+DEFAULT = "union"
 
 
 @dataclass(frozen=True)
-class Method:
-    """One way to adapt a frozen backbone."""
+class ChosenMethod:
+    """What a recipe asks for, looked up: a method, its options and the sharing loss on its switches."""
 
-    summary: str
-    adapters: Callable[[nn.Module, int], list[nn.Module]]
-    has_budget: bool
-    has_sharing: bool
-
-
-def _switches_and_norms(network: nn.Module, num_domains: int) -> list[nn.Module]:
-    return [KernelSwitches(switch_layout(network), num_domains), DomainNorms(network, num_domains)]
-
-
-def _nothing(network: nn.Module, num_domains: int) -> list[nn.Module]:
-    return []
-
-
-METHODS: dict[str, Method] = {
-    "budget_aware": Method("kernel switches within a budget, shared between domains", _switches_and_norms, True, True),
-    "ba2": Method("kernel switches within a budget, each domain for itself (BA²)", _switches_and_norms, True, False),
-    "feature": Method("the frozen backbone with a classifier per domain", _nothing, False, False),
-}
+    name: str
+    method: Method
+    options: Settings
+    sharing: str | None
 
 
 def find_method(name: str) -> Method:
@@ -49,10 +66,46 @@ def find_method(name: str) -> Method:
     return METHODS[name]
 
 
-def adapt(backbone: Backbone, classes: Mapping[str, Sequence[str]], method: str, seed: int = 0) -> MultiDomainNet:
+def choose_method(recipe: Recipe) -> ChosenMethod:
+    """Look up a recipe's method, or the one that its sharing loss means; without a loss the method's own is taken."""
+    loss = recipe.sharing.loss
+    if recipe.method is None:
+        name = DEFAULT if loss is None else loss if loss in METHODS else "ba2"
+        return ChosenMethod(name, METHODS[name], METHODS[name].options(), loss or METHODS[name].sharing)
+    name, method = recipe.method.name, find_method(recipe.method.name)
+    if recipe.sharing != type(recipe.sharing)() and not method.masked:
+        raise RecipeError(f"method {name!r} has no switches to share; remove [sharing]")
+    if loss is not None and method.has_budget and loss != method.sharing and (loss in METHODS or method.sharing):
+        advice = f'use method = "{loss}"' if loss in METHODS else 'use method = "ba2"'
+        raise RecipeError(f"method {name!r} does not mean the sharing loss {loss!r}; {advice}, or remove sharing.loss")
+    return ChosenMethod(name, method, parse_options(recipe.method), loss or method.sharing)
+
+
+def parse_options(choice: MethodChoice) -> Settings:
+    """Check the options that a recipe gives its method."""
+    model = find_method(choice.name).options
+    try:
+        return model.model_validate(choice.options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise UnknownNameError(f"option of method {choice.name!r}", key, model.model_fields) from None
+        raise RecipeError(f"recipe key 'method.{key}': {first['msg']}, got {first['input']!r}") from None
+
+
+def adapt(
+    backbone: Backbone,
+    classes: Mapping[str, Sequence[str]],
+    method: str,
+    seed: int = 0,
+    options: Settings | None = None,
+) -> MultiDomainNet:
     """Give a backbone to several domains (name -> class names) by one of the methods."""
-    network = copy.deepcopy(backbone.network)  # freezing and training modes must not reach back to the caller's
-    adapters = find_method(method).adapters(network, len(classes))
-    with torch.random.fork_rng(devices=[]):  # the heads start the same whatever was drawn before
+    chosen = find_method(method)
+    backbone = replace(backbone, network=copy.deepcopy(backbone.network))  # the caller's stays as it is
+    with torch.random.fork_rng(devices=[]):  # the same start whatever was drawn before
         torch.manual_seed(seed)
-        return MultiDomainNet(network, backbone.probe.num_features, classes, adapters)
+        parts = chosen.build(backbone, [len(names) for names in classes.values()], options or chosen.options())
+        torch.manual_seed(seed)  # heads start the same in every method
+        return MultiDomainNet(backbone.network, backbone.probe.num_features, classes, parts)

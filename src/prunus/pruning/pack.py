@@ -13,10 +13,11 @@ from prunus.backbone.zoo import Backbone
 from prunus.bundle.bits import Bools, pack_bits
 from prunus.bundle.bundle import Array, Bundle
 from prunus.bundle.manifest import FORMAT_VERSION, ConvEntry, DomainEntry, Manifest
-from prunus.masks.layout import switch_layout
+from prunus.errors import BundleError
+from prunus.masks.copies import COUNTERS, DomainNorms
+from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
-
-COUNTERS = "num_batches_tracked"  # torch counts batches in every norm; no prediction depends on it
+from prunus.masks.switches import Switches
 
 
 @torch.no_grad()
@@ -24,6 +25,7 @@ def pack(
     net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEntry], provenance: dict[str, Any]
 ) -> Bundle:
     """Turn a trained network into a bundle with the union of all domains' kernels."""
+    check_packable(net)
     masks, frozen = network_masks(net), net.network.state_dict()
     arrays: dict[str, Array] = {}
     for layer, mask_DOI in masks.items():
@@ -47,17 +49,30 @@ def pack(
     return Bundle(_manifest(net, backbone, domains, provenance), arrays)
 
 
+def is_packable(net: MultiDomainNet) -> bool:
+    """Tell whether a model file can hold what a method learned: kernel switches and norms."""
+    return all(
+        isinstance(adapter, DomainNorms) or (type(adapter) is Switches and adapter.layout.granularity == "kernel")
+        for adapter in net.adapters
+    )
+
+
+def check_packable(net: MultiDomainNet) -> None:
+    """Refuse a method that changes more than a model file holds."""
+    if not is_packable(net):
+        raise BundleError(
+            "a model file holds kernel switches, norms and classifiers, and this method learns more than that; "
+            "prune a run of ba2, union, intersection, jaccard, bn or feature"
+        )
+
+
 def network_masks(net: MultiDomainNet) -> dict[str, Bools]:
     """Give a network's masks as arrays, all on where its method has no switches: layer -> (domain, output, input)."""
     if net.switches:
-        return {layer: mask.cpu().numpy() for layer, mask in net.switches.layer_masks().items()}
-    convs = switch_layout(net.network).convs
-    return {c.name: np.ones((len(net.domains), c.out_channels, c.in_channels), dtype=np.bool_) for c in convs}
-
-
-def dense_bytes(net: MultiDomainNet) -> int:
-    """Count the bytes of the unpruned backbone as float32, without any head."""
-    return sum(4 * t.numel() for key, t in net.network.state_dict().items() if not key.endswith(COUNTERS))
+        return {layer: mask[..., 0, 0].cpu().numpy() for layer, mask in net.switches.layer_masks().items()}
+    return {
+        c.name: np.ones((len(net.domains), c.out_channels, c.in_channels), np.bool_) for c in convolutions(net.network)
+    }
 
 
 def _manifest(
@@ -70,7 +85,7 @@ def _manifest(
             kernel=conv.kernel,
             positions=backbone.probe.positions[conv.name],
         )
-        for conv in switch_layout(net.network).convs
+        for conv in convolutions(net.network)
     }
     return Manifest(
         format_version=FORMAT_VERSION,
@@ -78,7 +93,7 @@ def _manifest(
         num_features=backbone.probe.num_features,
         domains=dict(domains),
         convs=convs,
-        dense_bytes=dense_bytes(net),
+        dense_bytes=net.dense_bytes(),
         provenance=provenance,
     )
 

@@ -17,7 +17,8 @@ from prunus.losses.budget import budget_constraint
 from prunus.losses.duals import ascend
 from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
-from prunus.methods.table import find_method
+from prunus.masks.switches import Switches
+from prunus.methods.table import choose_method
 from prunus.training.row_adam import RowAdam
 
 
@@ -34,14 +35,14 @@ class Learner:
     """A network with its optimizers and multipliers; `step` is the whole method of the paper."""
 
     def __init__(self, net: MultiDomainNet, recipe: Recipe) -> None:
-        self.net, self.recipe = net, recipe
-        method, training = find_method(recipe.method), recipe.training
-        device, num_domains = net.device, len(net.domains)
-        scores = net.switches.scores_DM if net.switches else None
-        others = [p for p in net.parameters() if p.requires_grad and p is not scores]
+        self.net, self.recipe, self.chosen = net, recipe, choose_method(recipe)
+        training, device, num_domains = recipe.training, net.device, len(net.domains)
+        rows = [parameter for adapter in net.adapters for parameter in adapter.adam_rows()]
+        apart = {id(parameter) for parameter in rows}
+        others = [p for p in net.parameters() if p.requires_grad and id(p) not in apart]
         self.sgd = torch.optim.SGD(others, lr=training.lr, momentum=training.momentum)
-        self.adam = RowAdam(scores) if scores is not None else None
-        self.sharing = find_sharing_loss(recipe.sharing.loss) if method.has_sharing else None
+        self.adams = [RowAdam(parameter) for parameter in rows]
+        self.sharing = find_sharing_loss(self.chosen.sharing) if self.chosen.sharing else None
         self.budget_multiplier_D = torch.zeros(num_domains, device=device)
         fixed = recipe.sharing.weight
         self.sharing_multiplier = torch.tensor(0.0 if fixed == "learned" else fixed, device=device)
@@ -50,39 +51,49 @@ class Learner:
     def step(self, batches: Sequence[Batch], epoch: int) -> None:
         """Learn from one batch: cross-entropy, then the closed-form gradients of the budget and sharing losses."""
         self.sgd.zero_grad(set_to_none=True)
-        if self.adam:
-            self.adam.scores_DM.grad = None
+        for adam in self.adams:
+            adam.parameter.grad = None
         total = sum(len(batch.labels) for batch in batches)
         for batch in batches:
-            logits = self.net(batch.images, self.net.domains[batch.domain])
-            loss = F.cross_entropy(logits, batch.labels, reduction="sum")
-            (loss / total).backward()  # type: ignore[no-untyped-call]
-            self._count(batch, loss.detach(), logits.detach())
+            self._learn(batch, total)
         drop = self.recipe.training.lr_drop_factor ** self._num_drops(epoch)
         for group in self.sgd.param_groups:
             group["lr"] = self.recipe.training.lr * drop
         self.sgd.step()
-        if self.adam:
-            self._step_switches(self.adam, [batch.domain for batch in batches], self.recipe.training.switch_lr * drop)
+        active_D = torch.zeros(len(self.net.domains), dtype=torch.bool, device=self.net.device)
+        active_D[[batch.domain for batch in batches]] = True
+        switches = self.net.switches
+        moved_D = self._constrain(switches, active_D) if switches else active_D
+        for adam in self.adams:
+            is_switches = switches is not None and adam.parameter is switches.scores_DM
+            adam.step(moved_D if is_switches else active_D, self.recipe.training.switch_lr * drop)
 
-    def _step_switches(self, adam: RowAdam, domains: Sequence[int], lr: float) -> None:
-        assert adam.scores_DM.grad is not None
-        assert self.net.switches is not None
-        gradient_DM, mask_DM = adam.scores_DM.grad, self.net.switches.masks()
+    def _learn(self, batch: Batch, total: int) -> None:
+        domain = self.net.domains[batch.domain]
+        logits = self.net(batch.images, domain)
+        loss = F.cross_entropy(logits, batch.labels, reduction="sum")
+        extra = self.net.extra_loss(domain, logits, batch.labels)
+        whole = loss if extra is None else loss + len(batch.labels) * extra
+        (whole / total).backward()  # type: ignore[no-untyped-call]
+        self._count(batch, loss.detach(), logits.detach())
+
+    def _constrain(self, switches: Switches, active_D: Tensor) -> Tensor:
+        """Add the gradients of the budget and sharing losses; give the domains whose switches move."""
+        gradient_DM, mask_DM = switches.scores_DM.grad, switches.masks()
+        assert gradient_DM is not None
         budget, rate = self.recipe.budget, self.recipe.training.dual_rate
-        active_D = torch.zeros(len(mask_DM), dtype=torch.bool, device=mask_DM.device)
-        active_D[list(domains)] = True
-        limit = budget_constraint(mask_DM, budget)
-        climbed_D = ascend(self.budget_multiplier_D, limit.violation[:, 0], rate)
-        self.budget_multiplier_D.copy_(torch.where(active_D, climbed_D, self.budget_multiplier_D))
-        gradient_DM += limit.loss_gradient((self.budget_multiplier_D * active_D)[:, None])
+        if self.chosen.method.has_budget:
+            limit = budget_constraint(mask_DM, budget)
+            climbed_D = ascend(self.budget_multiplier_D, limit.violation[:, 0], rate)
+            self.budget_multiplier_D.copy_(torch.where(active_D, climbed_D, self.budget_multiplier_D))
+            gradient_DM += limit.loss_gradient((self.budget_multiplier_D * active_D)[:, None])
         if self.sharing:
             shared = self.sharing(mask_DM, budget)
             if self.recipe.sharing.weight == "learned":
                 self.sharing_multiplier.copy_(ascend(self.sharing_multiplier, shared.violation, rate))
             gradient_DM += shared.loss_gradient(self.sharing_multiplier)
-            active_D |= shared.violation > 0  # the sharing loss moves all domains, whoever the batch is from
-        adam.step(gradient_DM, active_D, lr)
+            return active_D | (shared.violation > 0)  # it moves all domains, whoever the batch is from
+        return active_D
 
     def _num_drops(self, epoch: int) -> int:
         training = self.recipe.training
@@ -100,8 +111,8 @@ class Learner:
         for parameter, entry in self.sgd.state.items():
             if entry.get("momentum_buffer") is not None:
                 state[f"momentum/{names[id(parameter)]}"] = entry["momentum_buffer"]
-        if self.adam:
-            state |= {f"adam/{name}": tensor for name, tensor in self.adam.tensors().items()}
+        for adam in self.adams:
+            state |= {f"adam/{names[id(adam.parameter)]}/{name}": tensor for name, tensor in adam.tensors().items()}
         duals = {"budget": self.budget_multiplier_D, "sharing": self.sharing_multiplier}
         return state | {f"multiplier/{name}": tensor for name, tensor in duals.items()} | {"tally": self.tally_D3}
 

@@ -49,7 +49,8 @@ def fit(
 ) -> None:
     """Train to the end of the recipe, from a checkpoint if one is given, saving to `file` as it goes."""
     training, seed = learner.recipe.training, learner.recipe.seed
-    plan = (training.strategy, [len(domain.train) for domain in data], training.batch_size, training.epochs)
+    strategy = "individual" if learner.chosen.method.individual else training.strategy
+    plan = (strategy, [len(domain.train) for domain in data], training.batch_size, training.epochs)
     total, first = num_steps(*plan), start.step if start else 0
     if start:
         learner.restore(start.tensors)

@@ -15,17 +15,18 @@ from torch import Tensor
 class RowAdam:
     """Adam (Kingma and Ba) over the rows of one matrix, each row with its own step count."""
 
-    def __init__(self, scores_DM: Tensor, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
-        self.scores_DM = scores_DM
+    def __init__(self, parameter: Tensor, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
+        self.parameter = parameter
         self.betas, self.eps = betas, eps
-        self.mean_DM = torch.zeros_like(scores_DM)
-        self.square_DM = torch.zeros_like(scores_DM)
-        self.steps_D = torch.zeros(len(scores_DM), device=scores_DM.device)
+        self.mean_DM = torch.zeros_like(parameter)
+        self.square_DM = torch.zeros_like(parameter)
+        self.steps_D = torch.zeros(len(parameter), device=parameter.device)
 
     @torch.no_grad()
-    def step(self, gradient_DM: Tensor, active_D: Tensor, lr: float) -> None:
-        """Move the active rows; all in tensors, so that nothing waits for the device."""
-        first, second = self.betas
+    def step(self, active_D: Tensor, lr: float) -> None:
+        """Move the active rows by their gradients; all in tensors, so that nothing waits for the device."""
+        assert self.parameter.grad is not None
+        gradient_DM, (first, second) = self.parameter.grad, self.betas
         active_D1 = active_D.to(gradient_DM.dtype)[:, None]
         self.steps_D += active_D
         self.mean_DM.add_((gradient_DM - self.mean_DM).mul_(active_D1 * (1 - first)))
@@ -33,7 +34,7 @@ class RowAdam:
         count_D1 = self.steps_D.clamp(min=1)[:, None].double()
         root_DM = self.square_DM.sqrt().div_((1 - second**count_D1).sqrt().float()).add_(self.eps)
         size_D1 = (lr / (1 - first**count_D1)).float() * active_D1
-        self.scores_DM.sub_(self.mean_DM.div(root_DM).mul_(size_D1))
+        self.parameter.sub_(self.mean_DM.div(root_DM).mul_(size_D1))
 
     def tensors(self) -> dict[str, Tensor]:
         """Name the state, for checkpoints."""

@@ -14,7 +14,7 @@ from prunus.errors import RecipeError, TrainingError
 from prunus.images import Preprocess
 from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
-from prunus.methods.table import adapt, find_method
+from prunus.methods.table import adapt, choose_method
 from prunus.recipes import load_recipe, parse_recipe, recipe_differences, with_absolute_paths
 from prunus.training.checkpoint import Checkpoint, read_checkpoint
 from prunus.training.folder import RunFolder
@@ -36,15 +36,13 @@ class TrainedRun:
 
 def check_recipe(recipe: Recipe) -> None:
     """Refuse, before any work, names that are in no table and settings that contradict each other."""
-    method = find_method(recipe.method)
-    find_sharing_loss(recipe.sharing.loss)
-    if not method.has_sharing and "sharing" in recipe.model_fields_set and recipe.sharing != type(recipe.sharing)():
+    chosen = choose_method(recipe)
+    if chosen.sharing:
+        find_sharing_loss(chosen.sharing)
+    if recipe.training.strategy == "individual" and (chosen.method.together or chosen.sharing):
         raise RecipeError(
-            f'method {recipe.method!r} has no sharing loss; remove [sharing] or use method = "budget_aware"'
-        )
-    if method.has_sharing and recipe.training.strategy == "individual":
-        raise RecipeError(
-            "strategy 'individual' trains each domain alone and shares nothing; use another one, or method = \"ba2\""
+            f"strategy 'individual' trains each domain alone, but with method {chosen.name!r} domains learn together; "
+            'use another strategy, or method = "ba2"'
         )
 
 
@@ -93,7 +91,8 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
     checkpoint = _own_checkpoint(folder, recipe)
     backbone = load_backbone(recipe.backbone)
     check_same("backbone", checkpoint.identity.backbone, fingerprint(backbone.network))
-    net = adapt(backbone, checkpoint.identity.classes, recipe.method, recipe.seed)
+    chosen = choose_method(recipe)
+    net = adapt(backbone, checkpoint.identity.classes, chosen.name, recipe.seed, chosen.options)
     learner = Learner(net.to(choose_device(device)), recipe)
     learner.restore(checkpoint.tensors)
     preprocess = {name: Preprocess(**fields) for name, fields in checkpoint.identity.preprocess.items()}

@@ -17,7 +17,7 @@ from prunus.data.opening import open_domain
 from prunus.errors import RecipeError, TrainingError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
-from prunus.methods.table import adapt
+from prunus.methods.table import adapt, choose_method
 from prunus.training.checkpoint import Checkpoint, Identity
 from prunus.training.folder import RunFolder
 from prunus.training.learner import Learner
@@ -51,7 +51,8 @@ class RecipeTraining:
             check_same("backbone", start.identity.backbone, identity.backbone)
             for name, print_ in identity.domains.items():
                 check_same(f"data of domain {name!r}", start.identity.domains.get(name), print_)
-        net = adapt(backbone, identity.classes, recipe.method, recipe.seed).to(target)
+        chosen = choose_method(recipe)
+        net = adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options).to(target)
         write_json(folder.recipe, identity.recipe)
         remove_leftovers(folder.path)
         logs = [JsonlLog(folder.log), TensorBoardLog(folder.path / "tensorboard")]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes
+from prunus.bundle.manifest import DomainEntry
 from prunus.config import DEMO_PREFIX, Crops, DomainChoice, Recipe
 from prunus.data.cache import default_cache
 from prunus.data.domains import SPLITS, UNLABELLED
@@ -18,13 +19,15 @@ from prunus.errors import DataError, UnknownNameError
 from prunus.measure.accuracy import Labels, classify, num_crops
 from prunus.measure.cost import CostReport, count_costs
 from prunus.measure.score import decathlon_score, efficiency_scores
-from prunus.methods.table import find_method
+from prunus.methods.costs import network_costs
+from prunus.methods.table import choose_method
 from prunus.probabilities import Logits
+from prunus.pruning.pack import is_packable
 from prunus.recipes import parse_recipe
 from prunus.runtime.predictor import Predictor
 from prunus.training.loop import net_logits
 from prunus.training.run import open_run
-from prunus.verbs.prune import pack_run
+from prunus.verbs.prune import domain_entries, pack_run
 
 Results = dict[str, Any]
 
@@ -34,9 +37,12 @@ class Subject:
     """Something to measure: a masked network or a model file."""
 
     recipe: Recipe
-    bundle: Bundle
+    domains: Mapping[str, DomainEntry]
     logits: Callable[[str], Logits]
-    model_bytes: int
+    costs: CostReport
+    steps: tuple[int, int]
+    dense_bytes: int
+    model_bytes: int | None  # None where the method has no model file
 
 
 def evaluate(
@@ -79,7 +85,7 @@ def classify_domains(
     settings, cache = subject.recipe.evaluation, default_cache() if use_cache else None
     for choice in subject.recipe.domains:
         domain = open_domain(_locate(choice, data), subject.recipe.training.validation_share)
-        entry = subject.bundle.manifest.domains[choice.name]
+        entry = subject.domains[choice.name]
         if domain.classes != entry.classes:
             raise DataError(
                 f"the classes of domain {choice.name!r} in {domain.source.path} are not those the model was trained on"
@@ -100,11 +106,27 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
     """Open a run folder or a model file for measuring."""
     if path.is_dir():
         run = open_run(path, device)
-        bundle = pack_run(run)
-        return Subject(run.recipe, bundle, lambda domain: net_logits(run.net, domain), len(bundle_bytes(bundle)))
+        return Subject(
+            run.recipe,
+            domain_entries(run),
+            lambda domain: net_logits(run.net, domain),
+            network_costs(run.net, run.backbone.probe),
+            (run.checkpoint.step, run.checkpoint.total_steps),
+            run.net.dense_bytes(),
+            len(bundle_bytes(pack_run(run))) if is_packable(run.net) else None,
+        )
     predictor = Predictor(path, device)
-    recipe = parse_recipe(predictor.bundle.manifest.provenance["recipe"])
-    return Subject(recipe, predictor.bundle, lambda d: lambda x: predictor.logits(x, d), path.stat().st_size)
+    manifest = predictor.bundle.manifest
+    recipe = parse_recipe(manifest.provenance["recipe"])
+    return Subject(
+        recipe,
+        manifest.domains,
+        lambda domain: lambda images: predictor.logits(images, domain),
+        bundle_costs(predictor.bundle, choose_method(recipe).method.masked),
+        (manifest.provenance["step"], manifest.provenance["total_steps"]),
+        manifest.dense_bytes,
+        path.stat().st_size,
+    )
 
 
 def bundle_costs(bundle: Bundle, has_switches: bool) -> CostReport:
@@ -130,32 +152,33 @@ def _locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
 
 
 def _results(subject: Subject, split: str, found: dict[str, dict[str, float | int]]) -> Results:
-    recipe, method = subject.recipe, find_method(subject.recipe.method)
-    costs = bundle_costs(subject.bundle, has_switches=method.has_budget)
+    recipe, costs, chosen = subject.recipe, subject.costs, choose_method(subject.recipe)
     accuracies = [float(entry["accuracy"]) for entry in found.values()]
     domains = {
         name: entry | {"usage": costs.usage(name), "macs": costs.macs(name), "macs_ratio": costs.macs_ratio(name)}
         for name, entry in found.items()
     }
     return {
-        "method": recipe.method,
+        "method": chosen.name,
+        "options": chosen.options.model_dump(mode="json"),
         "backbone": recipe.backbone.name,
-        "budget": recipe.budget if method.has_budget else None,
-        "sharing": recipe.sharing.loss if method.has_sharing else None,
+        "budget": recipe.budget if chosen.method.has_budget else None,
+        "sharing": chosen.sharing,
         "seed": recipe.seed,
         "split": split,
-        "steps": [subject.bundle.manifest.provenance["step"], subject.bundle.manifest.provenance["total_steps"]],
+        "steps": list(subject.steps),
         "domains": domains,
         "mean_accuracy": sum(accuracies) / len(accuracies),
         "union": costs.union(),
         "intersection": costs.intersection(),
         "sparsity": costs.sparsity(),
         "params_ratio": costs.params_ratio(),
+        "params_ratio_with_source": costs.params_ratio(with_source=True),
         "macs_ratio": costs.mean_macs_ratio(),
         "macs_ratio_with_source": costs.mean_macs_ratio(with_source=True),
         "dense_macs": costs.dense_macs(),
         "model_bytes": subject.model_bytes,
-        "dense_bytes": subject.bundle.manifest.dense_bytes,
+        "dense_bytes": subject.dense_bytes,
         "scores": _scores(recipe, accuracies, costs),
     }
 

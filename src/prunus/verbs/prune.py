@@ -24,13 +24,6 @@ def prune(run: str | Path, out: str | Path) -> Path:
 
 def pack_run(run: TrainedRun) -> Bundle:
     """Pack an opened run, with its recipe and versions as provenance."""
-    domains = {
-        choice.name: DomainEntry(
-            classes=run.net.classes[choice.name],
-            preprocess=run.preprocess[choice.name],
-        )
-        for choice in run.recipe.domains
-    }
     provenance = {
         "prunus": __version__,
         "torch": torch.__version__.split("+")[0],
@@ -39,7 +32,14 @@ def pack_run(run: TrainedRun) -> Bundle:
         "total_steps": run.checkpoint.total_steps,
         "recipe": _public_recipe(run.recipe),
     }
-    return pack(run.net, run.backbone, domains, provenance)
+    return pack(run.net, run.backbone, domain_entries(run), provenance)
+
+
+def domain_entries(run: TrainedRun) -> dict[str, DomainEntry]:
+    """Describe the domains of an opened run."""
+    return {
+        name: DomainEntry(classes=classes, preprocess=run.preprocess[name]) for name, classes in run.net.classes.items()
+    }
 
 
 def _public_recipe(recipe: Recipe) -> dict[str, Any]:

@@ -1,0 +1,61 @@
+"""Domains' own copies of some of the backbone's tensors, started from the backbone's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.masks.per_domain import PerDomain
+
+NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+COUNTERS = "num_batches_tracked"  # torch counts batches in every norm; no prediction depends on it
+
+
+def norm_layers(network: nn.Module) -> list[str]:
+    """Name all norms: torch's with their subclasses, and timm's own, which are known by their names only."""
+    return [name for name, module in network.named_modules() if _is_norm(module)]
+
+
+def _is_norm(module: nn.Module) -> bool:
+    has_own = next(module.parameters(recurse=False), None) is not None
+    return isinstance(module, NORMS) or ("Norm" in type(module).__name__ and has_own)
+
+
+class Copies(Adapter):
+    """The parameters and running statistics of some layers, once per domain or, `together`, once for all of them."""
+
+    def __init__(self, network: nn.Module, layers: Collection[str], num_domains: int, together: bool = False) -> None:
+        super().__init__()
+        modules = {name: network.get_submodule(name) for name in layers}
+        self.convs = frozenset(name for name, module in modules.items() if isinstance(module, nn.Conv2d))
+        self.own_norms = not together and set(norm_layers(network)) <= set(layers)
+        self.together = together
+        learned = {key: p for name, m in modules.items() for key, p in m.named_parameters(name, recurse=False)}
+        kept = {key: b for name, m in modules.items() for key, b in m.named_buffers(name, recurse=False)}
+        self.copies = PerDomain(learned, 1 if together else num_domains, kept)
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Give one domain's copies by the backbone's names; running statistics are updated in place."""
+        return self.copies.of(0 if self.together else domain)
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count convolution weights, and apart from them everything else."""
+        weights = side = 0
+        for name, tensor in self.tensors(domain, {}).items():
+            layer, _, key = name.rpartition(".")
+            if layer in shapes and key != COUNTERS:
+                is_weight = layer in self.convs and key == "weight"
+                weights, side = weights + is_weight * tensor.numel(), side + (not is_weight) * tensor.numel()
+        if self.together:
+            return Cost(shared_weights=weights, side=0 if domain else side, owned=self.convs)
+        return Cost(weights=weights, side=side, owned=self.convs)
+
+
+class DomainNorms(Copies):
+    """One copy of every norm's weights, biases and running statistics per domain."""
+
+    def __init__(self, network: nn.Module, num_domains: int) -> None:
+        super().__init__(network, norm_layers(network), num_domains)

@@ -1,0 +1,117 @@
+"""Residual adapters: a small 1x1 convolution per domain after, or beside, every larger convolution.
+
+Rebuffi et al., NIPS 2017 (series): y + A * BN(y), with y the frozen convolution's output.
+Rebuffi et al., CVPR 2018 (parallel): y + A * x, with x its input. Both with a domain's own norms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from prunus.backbone.zoo import Backbone
+from prunus.masks.adapter import Adapter, Branch, Cost, Shapes
+from prunus.masks.copies import COUNTERS, DomainNorms
+from prunus.masks.per_domain import PerDomain
+from prunus.methods.method import Method, NoOptions
+
+
+def adapted_convs(network: nn.Module) -> dict[str, nn.Conv2d]:
+    """Find the convolutions with kernels larger than 1x1: beside a 1x1 convolution an adapter would be a copy."""
+    convs = {name: module for name, module in network.named_modules() if isinstance(module, nn.Conv2d)}
+    larger = {name: conv for name, conv in convs.items() if prod(conv.weight.shape[2:]) > 1}
+    return larger or convs
+
+
+class ParallelAdapters(Adapter):
+    """A 1x1 convolution per domain and convolution, beside it; they start at zero, as the backbone."""
+
+    def __init__(self, network: nn.Module, num_domains: int) -> None:
+        super().__init__()
+        self.convs = adapted_convs(network)
+        start = {name: torch.zeros(*conv.weight.shape[:2], 1, 1) for name, conv in self.convs.items()}
+        self.weights = PerDomain(start, num_domains)
+
+    def branches(self, domain: int) -> dict[str, Branch]:
+        """Add the 1x1 convolution of the input to the output."""
+        return {name: _beside(self.convs[name], weight) for name, weight in self.weights.of(domain).items()}
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count the 1x1 convolutions."""
+        sizes = {name: weight.numel() for name, weight in self.weights.of(domain).items() if name in shapes}
+        return Cost(weights=sum(sizes.values()), macs=sum(n * prod(shapes[name][1:]) for name, n in sizes.items()))
+
+
+def _beside(conv: nn.Conv2d, weight: Tensor) -> Branch:
+    def branch(x: Tensor, y: Tensor) -> Tensor:
+        added = F.conv2d(x, weight, stride=conv.stride, groups=conv.groups)
+        return y + added[..., : y.shape[-2], : y.shape[-1]]  # a convolution without padding ends earlier
+
+    return branch
+
+
+class SeriesAdapters(Adapter):
+    """A norm and a 1x1 convolution per domain and convolution, after it, around which its output goes too."""
+
+    def __init__(self, network: nn.Module, num_domains: int) -> None:
+        super().__init__()
+        convs = adapted_convs(network)
+        self.names = list(convs)
+        self.units = nn.ModuleList(
+            nn.ModuleList(_unit(conv.out_channels) for conv in convs.values()) for _ in range(num_domains)
+        )
+
+    def branches(self, domain: int) -> dict[str, Branch]:
+        """Add the 1x1 convolution of the normalized output to the output."""
+        return {name: _after(unit) for name, unit in self._units(domain).items()}
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count the 1x1 convolutions, and apart from them their norms."""
+        units = {name: unit.state_dict() for name, unit in self._units(domain).items() if name in shapes}
+        weights = {name: tensors.pop("1.weight").numel() for name, tensors in units.items()}
+        side = sum(t.numel() for unit in units.values() for key, t in unit.items() if not key.endswith(COUNTERS))
+        macs = sum(count * prod(shapes[name][1:]) for name, count in weights.items())
+        return Cost(weights=sum(weights.values()), side=side, macs=macs)
+
+    def _units(self, domain: int) -> dict[str, nn.Module]:
+        return dict(zip(self.names, cast("nn.ModuleList", self.units[domain]), strict=True))
+
+
+def _unit(channels: int) -> nn.Module:
+    conv = nn.Conv2d(channels, channels, 1, bias=False)
+    nn.init.zeros_(conv.weight)
+    return nn.Sequential(nn.BatchNorm2d(channels), conv)
+
+
+def _after(unit: nn.Module) -> Branch:
+    return lambda _x, y: y + unit(y)
+
+
+def build_parallel(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
+    """Put adapters beside the convolutions."""
+    return [ParallelAdapters(backbone.network, len(classes)), DomainNorms(backbone.network, len(classes))]
+
+
+def build_series(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
+    """Put adapters after the convolutions."""
+    return [SeriesAdapters(backbone.network, len(classes)), DomainNorms(backbone.network, len(classes))]
+
+
+PARALLEL = Method(
+    summary="a 1x1 convolution beside every larger one",
+    paper="Rebuffi et al., CVPR 2018",
+    cost="1/9 of the weights of 3x3 convolutions",
+    build=build_parallel,
+)
+SERIES = replace(
+    PARALLEL,
+    summary="a norm and a 1x1 convolution after every larger one",
+    paper="Rebuffi et al., NIPS 2017",
+    build=build_series,
+)

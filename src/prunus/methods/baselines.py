@@ -1,0 +1,45 @@
+"""The three baselines: what is gained by a classifier, by norms, and by a whole network per domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prunus.backbone.zoo import Backbone
+from prunus.masks.adapter import Adapter
+from prunus.masks.copies import Copies, DomainNorms
+from prunus.methods.method import Method, NoOptions
+
+
+def build_feature(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
+    """Change nothing."""
+    return []
+
+
+def build_bn(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
+    """Give every domain its own norms."""
+    return [DomainNorms(backbone.network, len(classes))]
+
+
+def build_finetune(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
+    """Give every domain its own copy of everything."""
+    return [Copies(backbone.network, [name for name, _ in backbone.network.named_modules()], len(classes))]
+
+
+FEATURE = Method(
+    summary="the frozen backbone with a classifier per domain",
+    paper="baseline: feature extractor",
+    cost="nothing",
+    build=build_feature,
+)
+BN = Method(
+    summary="a classifier and batch norms per domain",
+    paper="Bilen and Vedaldi, 2017",
+    cost="its norms",
+    build=build_bn,
+)
+FINETUNE = Method(
+    summary="a whole network per domain, every weight trained",
+    paper="baseline: fine-tuning",
+    cost="a network",
+    build=build_finetune,
+)

@@ -1,0 +1,101 @@
+"""Additive attention adaption: only what is added is learned, so that training keeps hardly any activations.
+
+Yang et al., CVPRW 2022 (DA³): a factor that is learned needs the activations it multiplies until the backward pass, a
+summand does not. So the backbone's weights, norms' scales and statistics stay frozen; a domain learns the norms'
+biases and, beside every larger convolution, an attention map that is added at half the resolution: with x the
+convolution's input and y its output, y + up(s * sigmoid(A * pool(x))), A a 1x1 convolution, s a scale per channel. The
+authors published no code; the shape of the attention is ours, and so is leaving out their gating at test time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from math import prod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from prunus.backbone.zoo import Backbone
+from prunus.masks.adapter import Adapter, Branch, Cost, Shapes
+from prunus.masks.copies import norm_layers
+from prunus.masks.per_domain import PerDomain
+from prunus.methods.adapters import adapted_convs
+from prunus.methods.frugal_backward import FrugalBackward
+from prunus.methods.method import Method, NoOptions
+
+
+class AddedAttention(Adapter):
+    """A 1x1 convolution and a scale per channel for every domain and convolution; the scales start at zero."""
+
+    def __init__(self, network: nn.Module, num_domains: int) -> None:
+        super().__init__()
+        self.convs = adapted_convs(network)
+        shapes = {name: conv.weight.shape for name, conv in self.convs.items()}
+        start = {name: torch.randn(*shape[:2], 1, 1) * shape[1] ** -0.5 for name, shape in shapes.items()}
+        self.attention = PerDomain(start, num_domains)
+        self.scales = PerDomain({name: torch.zeros(shape[0], 1, 1) for name, shape in shapes.items()}, num_domains)
+
+    def computing(self) -> AbstractContextManager[object]:
+        """Keep for the backward pass only what additions need."""
+        return FrugalBackward() if self.training else super().computing()
+
+    def branches(self, domain: int) -> dict[str, Branch]:
+        """Add the attention map to the output."""
+        scales = self.scales.of(domain)
+        return {
+            name: _adding(weight, scales[name], self.convs[name].groups)
+            for name, weight in self.attention.of(domain).items()
+        }
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count the 1x1 convolutions at half the resolution and, apart from them, the scales."""
+        sizes = {name: weight.numel() for name, weight in self.attention.of(domain).items() if name in shapes}
+        macs = sum(count * prod(_halved(shapes[name])) for name, count in sizes.items())
+        return Cost(weights=sum(sizes.values()), side=sum(shapes[name][0] for name in sizes), macs=macs)
+
+
+def _adding(weight: Tensor, scale: Tensor, groups: int) -> Branch:
+    def branch(x: Tensor, y: Tensor) -> Tensor:
+        pooled = F.adaptive_avg_pool2d(x, _halved(y.shape))
+        coarse = scale * torch.sigmoid(F.conv2d(pooled, weight, groups=groups))
+        return y + F.interpolate(coarse, size=y.shape[-2:], mode="nearest")
+
+    return branch
+
+
+def _halved(shape: Sequence[int]) -> tuple[int, int]:
+    return -(-shape[-2] // 2), -(-shape[-1] // 2)
+
+
+class OwnBiases(Adapter):
+    """The biases of all norms, once per domain."""
+
+    def __init__(self, network: nn.Module, num_domains: int) -> None:
+        super().__init__()
+        parameters = dict(network.named_parameters())
+        names = [name for layer in norm_layers(network) if (name := f"{layer}.bias") in parameters]
+        self.biases = PerDomain({name: parameters[name] for name in names}, num_domains)
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Give one domain's biases."""
+        return self.biases.of(domain)
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count them apart from the convolutions."""
+        return Cost(side=sum(bias.numel() for bias in self.biases.of(domain).values()))
+
+
+def build(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
+    """Add attention to the convolutions, and biases to the norms."""
+    network = backbone.network
+    return [AddedAttention(network, len(classes)), OwnBiases(network, len(classes))]
+
+
+METHOD = Method(
+    summary="only summands: attention maps and biases, for little memory in training",
+    paper="Yang et al., CVPRW 2022",
+    cost="1/9 of the weights of 3x3 convolutions",
+    build=build,
+)

@@ -1,0 +1,95 @@
+"""Keep less for the backward pass: torch keeps the inputs of layers even where no gradient will ever need them.
+
+A layer that is linear in its input, with frozen factors, needs the input's shape alone; a rectifier needs one bit per
+number. Inside this mode the layers below keep just that, whichever network calls them; results and gradients are the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.overrides import TorchFunctionMode
+
+Keeping = AbstractContextManager[object]
+
+
+class FrugalBackward(TorchFunctionMode):
+    """Run layers as they are, but let them keep only what their gradients need."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401  # whatever the function gives
+        keeping = KEEPING.get(func)
+        with keeping(*args, **(kwargs or {})) if keeping else nullcontext():
+            return func(*args, **(kwargs or {}))
+
+
+def _shape_only(x: Tensor) -> Keeping:
+    """Keep the shape of a layer's input in its place."""
+
+    def pack(kept: Tensor) -> Tensor | torch.Size:
+        return kept.shape if kept.data_ptr() == x.data_ptr() and kept.shape == x.shape else kept
+
+    def unpack(packed: Tensor | torch.Size) -> Tensor:
+        return packed if isinstance(packed, Tensor) else x_like.expand(packed)
+
+    x_like = torch.zeros((), dtype=x.dtype, device=x.device)
+    return saved_tensors_hooks(pack, unpack)
+
+
+def _one_bit(low: float, high: float) -> Keeping:
+    """Keep of every number whether it lies between two bounds, which is what a rectifier's gradient depends on."""
+    inside, outside = (1.0, -1.0) if high == float("inf") else ((low + high) / 2, low - 1)
+
+    def pack(kept: Tensor) -> tuple[Tensor, Tensor, torch.Size]:
+        bits = (kept > low) & (kept < high)
+        padded = F.pad(bits.reshape(-1), (0, -bits.numel() % 8)).view(-1, 8).to(torch.uint8)
+        powers = 2 ** torch.arange(8, dtype=torch.uint8, device=kept.device)
+        return (padded * powers).sum(1, dtype=torch.uint8), kept.new_tensor([outside, inside]), kept.shape
+
+    def unpack(packed: tuple[Tensor, Tensor, torch.Size]) -> Tensor:
+        octets, values, shape = packed
+        shifts = torch.arange(8, dtype=torch.uint8, device=octets.device)
+        bits = (octets[:, None] >> shifts) & 1
+        return values[bits.reshape(-1)[: shape.numel()].long()].view(shape)
+
+    return saved_tensors_hooks(pack, unpack)
+
+
+def _frozen(x: Tensor, *factors: Tensor | None) -> Keeping:
+    learned = any(factor is not None and factor.requires_grad for factor in factors)
+    return nullcontext() if learned else _shape_only(x)
+
+
+def _keep_of_norm(  # noqa: PLR0913, PLR0917  # torch's own arguments
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Keeping:
+    return nullcontext() if training or running_mean is None else _frozen(x, weight)
+
+
+KEEPING: dict[Callable[..., Any], Callable[..., Keeping]] = {
+    F.conv2d: lambda x, weight, *_, **__: _frozen(x, weight),
+    F.batch_norm: _keep_of_norm,
+    F.avg_pool2d: lambda x, *_, **__: _frozen(x),
+    F.adaptive_avg_pool2d: lambda x, *_, **__: _frozen(x),
+    F.relu: lambda *_, **__: _one_bit(0.0, float("inf")),
+    F.hardtanh: lambda _x, low=-1.0, high=1.0, *_, **__: _one_bit(low, high),
+}

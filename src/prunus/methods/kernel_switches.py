@@ -1,0 +1,38 @@
+"""BA² and the budget-aware methods: a switch per 2-D kernel within a budget, with or without a sharing loss.
+
+Berriel et al., ICCV 2019 (BA²); dos Santos et al., 2023 (intersection, union and Jaccard).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from prunus.backbone.zoo import Backbone
+from prunus.masks.adapter import Adapter
+from prunus.masks.copies import DomainNorms
+from prunus.masks.layout import switch_layout
+from prunus.masks.switches import Switches
+from prunus.methods.method import Method, NoOptions
+
+
+def build(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
+    """Weight x switch of its kernel, and a domain's own norms."""
+    layout = switch_layout(backbone.network)
+    return [Switches(layout, len(classes)), DomainNorms(backbone.network, len(classes))]
+
+
+BA2 = Method(
+    summary="kernel switches within a budget, each domain for itself (BA²)",
+    paper="Berriel et al., ICCV 2019",
+    cost="1 bit per kernel",
+    build=build,
+    masked=True,
+    has_budget=True,
+)
+BA2_INDIVIDUAL = replace(BA2, summary="BA² as published: one domain after the other", individual=True)
+
+_BUDGET_AWARE = replace(BA2, paper="dos Santos et al., 2023", together=True)
+UNION = replace(_BUDGET_AWARE, summary="BA² whose domains together stay within the budget", sharing="union")
+INTERSECTION = replace(_BUDGET_AWARE, summary="BA² whose domains use common kernels", sharing="intersection")
+JACCARD = replace(_BUDGET_AWARE, summary="BA² whose domains use the same kernels", sharing="jaccard")

@@ -1,0 +1,73 @@
+"""Modulation adapters: every kernel multiplied by a factor, and the factors of a convolution of low rank.
+
+Iakovleva et al., 2023: W[o, i] * (U V)[o, i], with U (O x R) and V (R x I) per domain and convolution.
+
+Legend: O = output channels, I = input channels of one group, R = rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from prunus.backbone.zoo import Backbone
+from prunus.config import Settings
+from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.masks.copies import DomainNorms
+from prunus.masks.layout import ConvShape, convolutions
+from prunus.masks.per_domain import PerDomain
+from prunus.methods.method import Method
+
+
+class Options(Settings):
+    """How rich the factors may be."""
+
+    rank: int = Field(default=8, ge=1, description="of the factors of a convolution")
+
+
+class Modulation(Adapter):
+    """Two thin matrices per domain and convolution whose product scales its kernels; all factors start at 1."""
+
+    def __init__(self, network: nn.Module, num_domains: int, rank: int) -> None:
+        super().__init__()
+        start = {conv.name: _start(conv, rank) for conv in convolutions(network)}
+        self.outputs = PerDomain({name: u_OR for name, (u_OR, _) in start.items()}, num_domains)
+        self.inputs = PerDomain({name: v_RI for name, (_, v_RI) in start.items()}, num_domains)
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Give the convolution weights as one domain sees them."""
+        v_RI = self.inputs.of(domain)
+        factors = {f"{name}.weight": u_OR @ v_RI[name] for name, u_OR in self.outputs.of(domain).items()}
+        return {name: frozen[name] * factor_OI[:, :, None, None] for name, factor_OI in factors.items()}
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count both matrices."""
+        tensors = [*self.outputs.of(domain).values(), *self.inputs.of(domain).values()]
+        return Cost(weights=sum(tensor.numel() for tensor in tensors))
+
+
+def _start(conv: ConvShape, rank: int) -> tuple[Tensor, Tensor]:
+    """Give 1 x 1 + noise x 0: a product of ones that can grow in every rank."""
+    rank = min(rank, conv.out_channels, conv.in_channels)
+    u_OR = torch.randn(conv.out_channels, rank) * rank**-0.5
+    v_RI = torch.zeros(rank, conv.in_channels)
+    u_OR[:, 0], v_RI[0] = 1, 1
+    return u_OR, v_RI
+
+
+def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
+    """Scale the kernels, and give every domain its own norms."""
+    network = backbone.network
+    return [Modulation(network, len(classes), options.rank), DomainNorms(network, len(classes))]
+
+
+METHOD = Method(
+    summary="every kernel scaled, by factors of low rank",
+    paper="Iakovleva et al., 2023",
+    cost="rank x (outputs + inputs) per convolution",
+    build=build,
+    options=Options,
+)

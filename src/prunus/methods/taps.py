@@ -1,0 +1,76 @@
+"""Task adaptive parameter sharing: every domain chooses the layers it adapts, and adds a residual to those.
+
+Wallingford et al., CVPR 2022: W + 1[s > threshold] R, with a score s and a residual R per layer and domain; the loss
+adds sparsity x the share of layers adapted, and gradients pass the indicator unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from prunus.backbone.zoo import Backbone
+from prunus.config import Settings
+from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.masks.binarize import binarize
+from prunus.masks.copies import DomainNorms
+from prunus.masks.layout import convolutions
+from prunus.masks.per_domain import PerDomain
+from prunus.methods.method import Method
+
+
+class Options(Settings):
+    """How few layers are to be adapted; the other values are the authors'."""
+
+    sparsity: float = Field(default=1.0, ge=0, description="weight of the share of adapted layers in the loss")
+    start: float = Field(default=0.15, description="score of every layer at the start")
+    threshold: float = Field(default=0.1, description="score above which a layer is adapted")
+
+
+class ChosenResiduals(Adapter):
+    """A residual per domain and convolution, and a score that says whether it is added."""
+
+    def __init__(self, network: nn.Module, num_domains: int, options: Options) -> None:
+        super().__init__()
+        self.options, self.convs = options, convolutions(network)
+        weights = dict(network.named_parameters())
+        start = {conv.name: torch.zeros_like(weights[f"{conv.name}.weight"]) for conv in self.convs}
+        self.residuals = PerDomain(start, num_domains)
+        self.scores = nn.ParameterList(torch.full((len(self.convs),), options.start) for _ in range(num_domains))
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Give the convolution weights as one domain sees them."""
+        layers = zip(self.residuals.of(domain).items(), self.indicators(domain), strict=True)
+        return {f"{name}.weight": frozen[f"{name}.weight"] + chosen * residual for (name, residual), chosen in layers}
+
+    def indicators(self, domain: int) -> Tensor:
+        """Give 1 for every layer that a domain adapts and 0 for the others, with gradients to the scores."""
+        return binarize(self.scores[domain], self.options.threshold)
+
+    def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor:
+        """Ask for few adapted layers."""
+        return self.options.sparsity * self.indicators(domain).mean()
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count the residuals of the adapted layers, and a bit per layer."""
+        chosen = self.indicators(domain).bool().tolist()
+        weights = sum(conv.num_weights for conv, is_chosen in zip(self.convs, chosen, strict=True) if is_chosen)
+        return Cost(weights=weights, switches=len(chosen))
+
+
+def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
+    """Let every domain choose its layers, and give it its own norms."""
+    network = backbone.network
+    return [ChosenResiduals(network, len(classes), options), DomainNorms(network, len(classes))]
+
+
+METHOD = Method(
+    summary="a residual for the layers that a domain chooses",
+    paper="Wallingford et al., CVPR 2022",
+    cost="the weights of the chosen layers",
+    build=build,
+    options=Options,
+)

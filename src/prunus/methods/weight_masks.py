@@ -1,0 +1,107 @@
+"""Masks over single weights: Piggyback, and the affine transformations of Mancini et al. that contain it.
+
+Mallya et al., ECCV 2018: W * M. Mancini et al., ECCVW 2018: k0 W + k1 + k2 M. Mancini et al., 2020:
+k0 W + k1 + k2 M + k3 W * M. W: frozen weights of a convolution, M: a domain's 0/1 mask, k: learned, one of each per
+convolution and domain.
+
+Legend: D = domains, K = coefficients of all convolutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from prunus.backbone.zoo import Backbone
+from prunus.config import Settings
+from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.masks.copies import DomainNorms
+from prunus.masks.layout import SwitchLayout, switch_layout
+from prunus.masks.switches import Switches
+from prunus.methods.method import Method
+
+
+class Options(Settings):
+    """Where the scores of the masks start, and above which value a weight takes part; Piggyback's own values."""
+
+    start: float = Field(default=1e-2, description="score of every weight at the start")
+    threshold: float = Field(default=5e-3, description="score above which a weight takes part")
+
+
+def affine(weight: Tensor, mask: Tensor, k: Tensor) -> Tensor:
+    """Transform weights by a mask: k0 W + k1 + k2 M, and + k3 W * M where there is a fourth coefficient."""
+    transformed = k[0] * weight + k[1] + k[2] * mask
+    return transformed + k[3] * weight * mask if len(k) > 3 else transformed
+
+
+class AffineSwitches(Switches):
+    """A switch per weight, and the coefficients with which weights and masks are combined."""
+
+    def __init__(self, layout: SwitchLayout, num_domains: int, options: Options, num_coefficients: int) -> None:
+        super().__init__(layout, num_domains, options.start, options.threshold)
+        identity = torch.tensor([1.0] + [0.0] * (num_coefficients - 1))  # every domain starts as the backbone
+        self.coefficients_DK = nn.Parameter(identity.repeat(num_domains, len(layout.convs)))
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Give the convolution weights as one domain sees them."""
+        bits = self.bits(domain)
+        k = self.coefficients_DK[domain].view(len(bits), -1)
+        return {
+            f"{name}.weight": affine(frozen[f"{name}.weight"], mask, row)
+            for (name, mask), row in zip(bits.items(), k, strict=True)
+        }
+
+    def adam_rows(self) -> list[nn.Parameter]:
+        """Learn scores and coefficients with Adam."""
+        return [self.scores_DM, self.coefficients_DK]
+
+    def cost(self, domain: int, shapes: Shapes) -> Cost:
+        """Count a bit per weight and the coefficients; every weight takes part, whatever its bit."""
+        return Cost(switches=self.layout.num_switches, weights=self.coefficients_DK.shape[1])
+
+
+def build_piggyback(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
+    """Multiply every weight by its bit; the norms stay the backbone's."""
+    return [Switches(switch_layout(backbone.network, "weight"), len(classes), options.start, options.threshold)]
+
+
+def build_weight_transform(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
+    """Add a scaled mask to the scaled weights."""
+    return _build_affine(backbone, classes, options, 3)
+
+
+def build_affine_masks(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
+    """Take the general affine form."""
+    return _build_affine(backbone, classes, options, 4)
+
+
+def _build_affine(backbone: Backbone, classes: Sequence[int], options: Options, num_coefficients: int) -> list[Adapter]:
+    layout = switch_layout(backbone.network, "weight")
+    switches = AffineSwitches(layout, len(classes), options, num_coefficients)
+    return [switches, DomainNorms(backbone.network, len(classes))]
+
+
+PIGGYBACK = Method(
+    summary="a binary mask over all weights",
+    paper="Mallya et al., ECCV 2018",
+    cost="1 bit per weight",
+    build=build_piggyback,
+    options=Options,
+    masked=True,
+)
+WEIGHT_TRANSFORM = replace(
+    PIGGYBACK,
+    summary="scaled weights plus a scaled binary mask",
+    paper="Mancini et al., ECCVW 2018",
+    build=build_weight_transform,
+)
+AFFINE_MASKS = replace(
+    PIGGYBACK,
+    summary="an affine combination of weights, mask and masked weights",
+    paper="Mancini et al., MVA 2020",
+    build=build_affine_masks,
+)
