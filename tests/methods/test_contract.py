@@ -1,0 +1,234 @@
+"""One contract for every row of the table of methods."""
+
+import copy
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from prunus.backbone.probe import probe_network
+from prunus.backbone.wrn import WideResNet
+from prunus.backbone.zoo import Backbone
+from prunus.config import Recipe
+from prunus.images import Preprocess
+from prunus.masks.layout import convolutions
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.costs import network_costs
+from prunus.methods.early_exits import Exits
+from prunus.methods.table import METHODS, adapt
+from prunus.methods.taps import ChosenResiduals
+from prunus.recipes import parse_recipe
+from prunus.training.learner import Batch, Learner
+
+CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "c": ["u", "v"]}
+SIZE = 8
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+@cache
+def _backbone() -> Backbone:
+    """A tiny network with norms that fit our images."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = WideResNet(blocks=1, stem=4, widths=(4, 6, 8))
+    with torch.no_grad():
+        for step in range(80):
+            network(_batch(0, step).images)
+    preprocess = Preprocess(size=SIZE, resize=SIZE, mean=(0, 0, 0), std=(1, 1, 1))
+    return Backbone("tiny", network, preprocess, probe_network(network, SIZE))
+
+
+def _recipe(method: str) -> Recipe:
+    training = {"lr": 0.1, "switch_lr": 0.001, "epochs": 10, "dual_rate": 0.1}
+    content = {"backbone": "wrn14_2", "domains": list(CLASSES), "budget": 0.6, "method": method, "training": training}
+    return parse_recipe(content)
+
+
+def _batch(domain: int, seed: int = 0) -> Batch:
+    """Images whose brightness tells their class."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(8) % 2
+    images = torch.randn(8, 3, SIZE, SIZE, generator=generator) * 0.3 + labels[:, None, None, None] * 1.5 - 0.75
+    return Batch(domain, images, labels)
+
+
+def _stirred(method: str, seed: int = 1) -> tuple[Backbone, MultiDomainNet]:
+    """A network that is far from its start: everything learned is moved, and every norm has its own statistics."""
+    backbone = _backbone()
+    net = adapt(backbone, CLASSES, method)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if parameter.requires_grad:  # a coefficient is added to every weight of a layer
+                amount = 0.01 if "coefficients" in name else 0.1
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * amount)
+        if net.switches:  # about half of them on
+            shape = net.switches.scores_DM.shape
+            net.switches.scores_DM.copy_(torch.rand(shape, generator=generator) - 0.5 + net.switches.threshold)
+        for adapter in net.adapters:
+            if isinstance(adapter, ChosenResiduals):
+                for scores in adapter.scores:
+                    scores.copy_(torch.rand(scores.shape, generator=generator) * 2 * adapter.options.threshold)
+            if isinstance(adapter, Exits):  # one domain leaves first, one second, one not
+                adapter.accuracy_DE.copy_(torch.tensor([[0.9, 0.9, 0.9], [0.5, 0.9, 0.9], [0.5, 0.6, 0.9]]))
+        for name, statistics in net.named_buffers():
+            if "running_var" in name and not name.startswith("network."):
+                statistics.mul_(torch.rand(statistics.shape, generator=generator) + 0.5)
+    return backbone, net.eval()
+
+
+@every_method
+def test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was(method: str) -> None:
+    backbone = _backbone()
+    net, before = adapt(backbone, CLASSES, method), copy.deepcopy(backbone.network.state_dict())
+    learner = Learner(net, _recipe(method))
+    losses = []
+    for step in range(40):
+        learner.tally_D3.zero_()
+        learner.step([_batch(step % 3, step)], epoch=0)
+        losses.append(float(learner.tally_D3.sum(0)[0]))
+    assert sum(losses[-3:]) < 0.8 * sum(losses[:3])
+    assert all(torch.equal(before[name], tensor) for name, tensor in net.network.state_dict().items())
+    assert all(torch.equal(before[name], tensor) for name, tensor in backbone.network.state_dict().items())
+
+
+@every_method
+def test_interleaved_domains_give_the_logits_of_separate_ones(method: str) -> None:
+    together, alone = _stirred(method)[1], {name: _stirred(method)[1] for name in CLASSES}
+    for training in (True, False):
+        together.train(training)
+        for step, domain in enumerate(["a", "b", "a", "c", "b", "a"]):
+            index = list(CLASSES).index(domain)
+            expected = alone[domain].train(training)(_batch(index, step).images, domain)
+            assert torch.equal(together(_batch(index, step).images, domain), expected)
+
+
+@every_method
+def test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_they_learn_together(method: str) -> None:
+    net = _stirred(method)[1]
+    images = _batch(0, 9).images
+    before = {domain: net(images, domain).detach() for domain in CLASSES}
+    learner = Learner(net.train(), _recipe(method))
+    for step in range(3):
+        learner.step([_batch(1, step)], epoch=0)
+    net.eval()
+    changed = {domain for domain in CLASSES if not torch.equal(before[domain], net(images, domain).detach())}
+    assert "b" in changed
+    assert changed == {"b"} or METHODS[method].together
+
+
+@every_method
+def test_state_taken_out_and_put_back_goes_on_bit_for_bit(method: str) -> None:
+    straight, first, second = (Learner(adapt(_backbone(), CLASSES, method), _recipe(method)) for _ in range(3))
+    for step in range(6):
+        straight.step([_batch(step % 3, step)], 0)
+    for step in range(3):
+        first.step([_batch(step % 3, step)], 0)
+    second.restore({name: tensor.clone() for name, tensor in first.tensors().items()})
+    for step in range(3, 6):
+        second.step([_batch(step % 3, step)], 0)
+    expected, found = straight.tensors(), second.tensors()
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def _learned(net: MultiDomainNet) -> Iterator[tuple[str, Tensor]]:
+    """Everything the method holds but switches, whose numbers only decide, and what only training needs."""
+    skipped = ("scores", "num_batches_tracked", "accuracy_DE")
+    for name, tensor in net.state_dict().items():
+        if not name.startswith("network.") and not any(part in name for part in skipped):
+            yield name, tensor
+
+
+def _matters(net: MultiDomainNet, tensor: Tensor, domain: str) -> bool:
+    """Whether a domain's logits depend on a tensor: the brute force against which costs are checked."""
+    images = _batch(0, 7).images
+    with torch.no_grad():
+        expected, kept = net(images, domain), tensor.clone()
+        tensor.copy_(kept + 0.1 + 0.1 * torch.rand(kept.shape, generator=torch.Generator().manual_seed(3)))
+        found = net(images, domain)
+        tensor.copy_(kept)
+    return not torch.equal(found, expected)
+
+
+@every_method
+def test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on(method: str) -> None:
+    backbone, net = _stirred(method)
+    costs = network_costs(net, backbone.probe)
+    bits = 0
+    for _, tensor in _learned(net):
+        bits += 32 * tensor.numel() * any(_matters(net, tensor, domain) for domain in CLASSES)
+    for adapter in net.adapters:
+        bits += sum(row.numel() for row in adapter.parameters() if row.ndim == 2 and row is _scores(net))
+        bits += sum(scores.numel() for scores in adapter.scores) if isinstance(adapter, ChosenResiduals) else 0
+    for name, tensor in net.network.state_dict().items():
+        if name.endswith("num_batches_tracked"):
+            continue
+        if name.removesuffix(".weight") in {conv.name for conv in convolutions(net.network)}:
+            bits += 32 * _weights_that_matter(net, name, tensor)
+        else:
+            bits += 32 * tensor.numel() * any(_matters(net, tensor, domain) for domain in CLASSES)
+    assert costs.params_bits() + costs.side_bits + sum(own.side_bits for own in costs.own) == bits
+    assert costs.stored_bytes() == -(-bits // 8)
+
+
+def _scores(net: MultiDomainNet) -> Tensor | None:
+    return net.switches.scores_DM if net.switches else None
+
+
+def _weights_that_matter(net: MultiDomainNet, name: str, weight: Tensor) -> int:
+    """Count the frozen weights on which some domain's own weights or logits depend."""
+    if not any(_matters(net, weight, domain) for domain in CLASSES):
+        return 0
+    needed = torch.zeros_like(weight, dtype=torch.bool)
+    kept = weight.clone()
+    for domain in CLASSES:
+        before = net.tensors(domain).get(name)
+        if before is None:
+            return weight.numel()
+        with torch.no_grad():
+            before = before.clone()
+            weight.copy_(kept + 1)
+            needed |= net.tensors(domain)[name] != before
+            weight.copy_(kept)
+    return int(needed.sum())
+
+
+@every_method
+def test_the_claimed_macs_are_those_of_the_convolutions_that_run(method: str) -> None:
+    backbone, net = _stirred(method)
+    costs = network_costs(net, backbone.probe)
+    for domain in CLASSES:
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            net(_batch(0).images[:1], domain)
+        dense = sum(n for op, n in counter.get_flop_counts()["Global"].items() if "convolution" in str(op)) // 2
+        tensors, skipped = net.tensors(domain), 0
+        for conv in convolutions(net.network):
+            weight = tensors.get(f"{conv.name}.weight")
+            if weight is not None:  # kernels of zeros need not be computed
+                dead = int((weight == 0).flatten(2).all(2).sum())
+                skipped += dead * conv.kernel_area * backbone.probe.positions[conv.name]
+        assert costs.macs(domain) == dense - skipped
+
+
+@every_method
+def test_at_its_start_a_method_is_the_backbone(method: str) -> None:
+    backbone = _backbone()
+    net = adapt(backbone, CLASSES, method).eval()
+    for adapter in net.adapters:
+        if isinstance(adapter, Exits):
+            adapter.accuracy_DE[:, -1] = 1.0  # the last exit
+    images = _batch(0).images
+    features = backbone.network.eval()(images)
+    torch.testing.assert_close(net(images, "b"), F.linear(features, *net.heads[1].parameters()))
+
+
+def test_a_row_added_to_the_table_needs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "own_norms", METHODS["bn"])
+    net = adapt(_backbone(), CLASSES, "own_norms")
+    Learner(net, _recipe("own_norms")).step([_batch(0)], 0)
+    assert network_costs(net, _backbone().probe).params_ratio() == 1.0
