@@ -81,7 +81,7 @@ class Exits(Adapter):
         """Train the early exits too, and remember how well each exit did."""
         early, self._seen = self._seen, []
         with torch.no_grad():
-            right_E = torch.stack([(found.argmax(1) == labels).float().mean() for found in [*early, logits]])
+            right_E = torch.stack([(found.argmax(1) == labels).to(logits.dtype).mean() for found in [*early, logits]])
             self.accuracy_DE[domain].lerp_(right_E, 1 - MEMORY)
         return torch.stack([F.cross_entropy(found, labels) for found in early]).sum()
 

@@ -37,14 +37,15 @@ class FrugalBackward(TorchFunctionMode):
 
 def _shape_only(x: Tensor) -> Keeping:
     """Keep the shape of a layer's input in its place."""
+    place, shape = x.data_ptr(), x.shape  # the hooks outlive the layer, and must not hold on to its input
+    x_like = torch.zeros((), dtype=x.dtype, device=x.device)
 
     def pack(kept: Tensor) -> Tensor | torch.Size:
-        return kept.shape if kept.data_ptr() == x.data_ptr() and kept.shape == x.shape else kept
+        return shape if kept.data_ptr() == place and kept.shape == shape else kept
 
     def unpack(packed: Tensor | torch.Size) -> Tensor:
         return packed if isinstance(packed, Tensor) else x_like.expand(packed)
 
-    x_like = torch.zeros((), dtype=x.dtype, device=x.device)
     return saved_tensors_hooks(pack, unpack)
 
 
@@ -91,5 +92,5 @@ KEEPING: dict[Callable[..., Any], Callable[..., Keeping]] = {
     F.avg_pool2d: lambda x, *_, **__: _frozen(x),
     F.adaptive_avg_pool2d: lambda x, *_, **__: _frozen(x),
     F.relu: lambda *_, **__: _one_bit(0.0, float("inf")),
-    F.hardtanh: lambda _x, low=-1.0, high=1.0, *_, **__: _one_bit(low, high),
+    F.hardtanh: lambda _x, min_val=-1.0, max_val=1.0, *_, **__: _one_bit(min_val, max_val),
 }

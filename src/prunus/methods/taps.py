@@ -51,8 +51,9 @@ class ChosenResiduals(Adapter):
         return binarize(self.scores[domain], self.options.threshold)
 
     def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor:
-        """Ask for few adapted layers."""
-        return self.options.sparsity * self.indicators(domain).mean()
+        """Ask for few adapted layers; one that is not adapted has nothing to pay, so that its score falls no further."""
+        chosen = self.indicators(domain)
+        return self.options.sparsity * (chosen * chosen.detach()).mean()
 
     def cost(self, domain: int, shapes: Shapes) -> Cost:
         """Count the residuals of the adapted layers, and a bit per layer."""
