@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prunus.runtime.predictor import Prediction as Prediction
     from prunus.runtime.predictor import Predictor as Predictor
     from prunus.verbs.check import check as check
+    from prunus.verbs.compare import compare as compare
     from prunus.verbs.demo import demo as demo
     from prunus.verbs.evaluate import evaluate as evaluate
     from prunus.verbs.prune import prune as prune
@@ -40,6 +41,7 @@ _HOMES = {
     "Prediction": "prunus.runtime.predictor",
     "Predictor": "prunus.runtime.predictor",
     "check": "prunus.verbs.check",
+    "compare": "prunus.verbs.compare",
     "demo": "prunus.verbs.demo",
     "evaluate": "prunus.verbs.evaluate",
     "prune": "prunus.verbs.prune",

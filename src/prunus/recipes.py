@@ -112,10 +112,7 @@ def _override(content: dict[str, Any], override: str) -> None:
     key, separator, text = override.partition("=")
     if not separator:
         raise RecipeError(f"an override is written key=value, got {override!r}; for example training.epochs=5")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text  # a bare word is text: sharing.loss=union
+    value = parse_value(text)
     if key.strip() == "root":  # typed in a shell, so meant from there
         value = str(Path(str(value)).expanduser().absolute())
     *tables, last = key.strip().split(".")
@@ -126,6 +123,14 @@ def _override(content: dict[str, Any], override: str) -> None:
         if not isinstance(content, dict):
             raise RecipeError(f"override {override!r}: {'.'.join(tables[: depth + 1])} is not a table in this recipe")
     content[last] = value
+
+
+def parse_value(text: str) -> Any:  # noqa: ANN401  # whatever TOML can say
+    """Read a value as TOML; a bare word is text: sharing.loss=union."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:

@@ -61,8 +61,10 @@ class Exits(Adapter):
         self._seen: list[Tensor] = []  # the early exits' logits of the batch that is being learned
 
     def chosen(self, domain: int) -> int:
-        """Choose the earliest exit that is nearly as good as the best."""
+        """Choose the earliest exit that is nearly as good as the best; before any training, the last."""
         accuracy_E = self.accuracy_DE[domain]
+        if not accuracy_E.any():
+            return len(self.layers)
         return int((accuracy_E >= accuracy_E.max() - self.tolerance).nonzero()[0])
 
     def branches(self, domain: int) -> dict[str, Branch]:

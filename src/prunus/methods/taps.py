@@ -51,7 +51,7 @@ class ChosenResiduals(Adapter):
         return binarize(self.scores[domain], self.options.threshold)
 
     def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor:
-        """Ask for few adapted layers; one that is not adapted has nothing to pay, so that its score falls no further."""
+        """Ask for few adapted layers; the score of one that is not adapted falls no further."""
         chosen = self.indicators(domain)
         return self.options.sparsity * (chosen * chosen.detach()).mean()
 

@@ -9,17 +9,15 @@ from pathlib import Path
 from prunus.config import Recipe
 from prunus.data.opening import open_domain
 from prunus.data.sources import bundled
-from prunus.errors import TrainingError
 from prunus.files import write_json
-from prunus.recipes import load_recipe, parse_recipe, recipe_differences
+from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
 from prunus.runtime.predictor import Predictor
-from prunus.training.checkpoint import read_checkpoint
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, read_log
 from prunus.verbs.evaluate import Results, bundle_costs, evaluate
 from prunus.verbs.prune import prune
-from prunus.verbs.train import resume, train
+from prunus.verbs.train import train_or_go_on
 
 BASELINE = "feature"
 
@@ -39,10 +37,10 @@ def demo(
     folder = Path(out)
     recipe = load_recipe(bundled("recipes") / "demo.toml", overrides)
     baseline = Recipe.model_validate(recipe.model_dump(exclude={"sharing"}) | {"method": BASELINE})
-    _train_or_resume(
+    train_or_go_on(
         baseline, folder / BASELINE, observers("baseline: frozen features, one classifier per domain"), device
     )
-    _train_or_resume(recipe, folder, observers(f"one network for {len(recipe.domains)} domains"), device)
+    train_or_go_on(recipe, folder, observers(f"one network for {len(recipe.domains)} domains"), device)
     model = prune(folder, folder / "model.prunus")
     results = evaluate(model, device=device)
     results["baselines"] = {BASELINE: evaluate(folder / BASELINE, device=device)}
@@ -52,18 +50,6 @@ def demo(
     write_plots(folder / "plots", results, costs, read_log(RunFolder(folder).log))
     write_json(folder / "results.json", results)
     return results
-
-
-def _train_or_resume(recipe: Recipe, path: Path, observers: Sequence[Observer], device: str) -> None:
-    folder = RunFolder(path)
-    if not folder.recipe.exists():
-        train(recipe, path, observers, device)
-        return
-    saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-    if saved and recipe_differences(recipe, parse_recipe(saved.identity.recipe)):
-        raise TrainingError(f"{path} holds a run of another recipe; remove the folder or choose another --out")
-    if not saved or saved.step < saved.total_steps:
-        resume(path, observers, device, recipe)
 
 
 def _predict_example(recipe: Recipe, predictor: Predictor) -> dict[str, object]:

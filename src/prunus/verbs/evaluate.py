@@ -178,6 +178,7 @@ def _results(subject: Subject, split: str, found: dict[str, dict[str, float | in
         "macs_ratio_with_source": costs.mean_macs_ratio(with_source=True),
         "dense_macs": costs.dense_macs(),
         "model_bytes": subject.model_bytes,
+        "stored_bytes": costs.stored_bytes(),
         "dense_bytes": subject.dense_bytes,
         "scores": _scores(recipe, accuracies, costs),
     }

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prunus.config import Recipe
+from prunus.errors import TrainingError
+from prunus.recipes import parse_recipe, recipe_differences
+from prunus.training.checkpoint import read_checkpoint
+from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer
 from prunus.training.run import resume_run, start_run
 
@@ -28,3 +32,18 @@ def resume(
     """Go on with an interrupted run; it ends with the very weights it would have had without the interruption."""
     resume_run(Path(run), observers, device, recipe, use_cache)
     return Path(run)
+
+
+def train_or_go_on(
+    recipe: Recipe, out: str | Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
+) -> Path:
+    """Train a recipe in a folder: from the beginning, from where it stopped, or, where it is done, not at all."""
+    folder = RunFolder(Path(out))
+    if not folder.recipe.exists():
+        return train(recipe, out, observers, device, use_cache)
+    saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
+    if saved and recipe_differences(recipe, parse_recipe(saved.identity.recipe)):
+        raise TrainingError(f"{out} holds a run of another recipe; remove the folder or choose another --out")
+    if saved and saved.step == saved.total_steps:
+        return Path(out)
+    return resume(out, observers, device, recipe, use_cache)
