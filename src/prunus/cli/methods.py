@@ -19,25 +19,28 @@ def command(as_json: AsJson = False) -> None:
         print_json([asdict(row) for row in rows])
         return
     table = Table()
-    for name in ("method", "what it does", "paper", "a domain adds", "10 domains", "MACs"):
-        table.add_column(name, justify="right" if name in ("10 domains", "MACs") else "left")
+    table.add_column("method", no_wrap=True)
+    table.add_column("what it does, and its paper")
+    table.add_column("a domain adds")
+    table.add_column("10 domains", justify="right")
+    table.add_column("MACs", justify="right")
     for row in rows:
-        table.add_row(
-            row.name, row.summary, row.paper, row.cost, f"{row.params_ratio:.2f} x", f"{row.macs_ratio:.2f} x"
-        )
-    console = Console()
+        described = f"{row.summary}\n[dim]{row.paper}[/]"
+        table.add_row(row.name, described, row.cost, f"{row.params_ratio:.2f}", f"{row.macs_ratio:.2f}")
+    budgeted = ", ".join(row.name for row in rows if row.has_budget)
+    masked = ", ".join(row.name for row in rows if row.masked and not row.has_budget)
+    console = Console(highlight=False)
     console.print(table)
     console.print(
-        f"10 domains: convolution weights and switches of {EXAMPLE} for its source domain, unadapted, and {NUM_DOMAINS} "
-        "more, relative to the network alone, before anything is pruned or chosen. MACs: relative to the network.",
-        highlight=False,
+        f"10 domains: weights and switches of {EXAMPLE} for its source domain, unadapted, and {NUM_DOMAINS} "
+        "more,\nrelative to the network alone, before anything is pruned or chosen. MACs: relative to the network.\n"
     )
-    with_options = {row.name: row.options for row in rows if row.options}
-    console.print("Options, under [method] in a recipe, with their defaults:", highlight=False)
-    for name, options in with_options.items():
-        console.print(f"  {name}: " + ", ".join(f"{key} = {value}" for key, value in options.items()), highlight=False)
+    console.print("Options, under [method] in a recipe, with their defaults:", markup=False)
+    for row in rows:
+        if row.options:
+            console.print(f"  {row.name}: " + ", ".join(f"{key} = {value}" for key, value in row.options.items()))
     console.print(
-        'Methods with a budget take `budget`; methods with masks take [sharing] loss = "soft_overlap" too.',
-        highlight=False,
+        f"\nA budget limits {budgeted}.\nThese and {masked} have masks, "
+        'which [sharing] loss = "soft_overlap" pushes apart.',
         markup=False,
     )
