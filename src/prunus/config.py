@@ -103,7 +103,8 @@ class Training(Settings):
 
     epochs: int = Field(default=60, ge=1)
     batch_size: int = Field(default=32, ge=2)
-    lr: float = Field(default=1e-3, gt=0, description="SGD: heads and norms")
+    lr: float = Field(default=1e-3, gt=0, description="SGD: heads, norms and what else a method learns")
+    weight_lr: float | None = Field(default=None, gt=0, description="SGD: convolution weights; lr where left out")
     momentum: float = Field(default=0.9, ge=0, lt=1)
     switch_lr: float = Field(default=1e-4, gt=0, description="Adam: switches")
     dual_rate: float = Field(default=1.0, gt=0, description="ascent per step of the budget and sharing multipliers")

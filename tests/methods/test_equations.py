@@ -11,7 +11,7 @@ from prunus.config import Settings
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
-from prunus.methods import hard_sharing, modulation, taps
+from prunus.methods import da3, hard_sharing, modulation, taps
 from prunus.methods.da3 import AddedAttention
 from prunus.methods.early_exits import Exits
 from prunus.methods.table import adapt
@@ -165,8 +165,8 @@ def test_taps_adds_the_residual_where_the_score_is_above_the_threshold(score: fl
     assert part.scores[1].grad.tolist() == pytest.approx([0.35 * chosen, 0.35])  # straight through the indicator
 
 
-def test_da3_adds_an_attention_map_at_half_the_resolution_and_a_bias() -> None:
-    net = _net("da3")
+def test_da3_adds_a_coarse_attention_map_and_a_bias() -> None:
+    net = _net("da3", da3.Options(pooling=2))
     state = net.adapters[0].state_dict()
     weight, scale = state[f"attention.sets.1.{CONV}"], state[f"scales.sets.1.{CONV}"]
     assert isinstance(net.adapters[0], AddedAttention)

@@ -2,9 +2,9 @@
 
 Yang et al., CVPRW 2022 (DA³): a factor that is learned needs the activations it multiplies until the backward pass, a
 summand does not. So the backbone's weights, norms' scales and statistics stay frozen; a domain learns the norms'
-biases and, beside every larger convolution, an attention map that is added at half the resolution: with x the
-convolution's input and y its output, y + up(s * sigmoid(A * pool(x))), A a 1x1 convolution, s a scale per channel. The
-authors published no code; the shape of the attention is ours, and so is leaving out their gating at test time.
+biases and, beside every larger convolution, a coarse attention map that is added: with x the convolution's input and y
+its output, y + up(s * sigmoid(A * pool(x))), A a 1x1 convolution, s a scale per channel. The authors published no code;
+the shape of the attention is ours, and so is leaving out their gating at test time.
 """
 
 from __future__ import annotations
@@ -15,23 +15,31 @@ from math import prod
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from prunus.backbone.zoo import Backbone
+from prunus.config import Settings
 from prunus.masks.adapter import Adapter, Branch, Cost, Shapes
 from prunus.masks.copies import norm_layers
 from prunus.masks.per_domain import PerDomain
 from prunus.methods.adapters import adapted_convs
 from prunus.methods.frugal_backward import FrugalBackward
-from prunus.methods.method import Method, NoOptions
+from prunus.methods.method import Method
+
+
+class Options(Settings):
+    """How coarse the attention maps are."""
+
+    pooling: int = Field(default=4, ge=1, description="input pixels per pixel of the attention map, along each side")
 
 
 class AddedAttention(Adapter):
     """A 1x1 convolution and a scale per channel for every domain and convolution; the scales start at zero."""
 
-    def __init__(self, network: nn.Module, num_domains: int) -> None:
+    def __init__(self, network: nn.Module, num_domains: int, pooling: int) -> None:
         super().__init__()
-        self.convs = adapted_convs(network)
+        self.convs, self.pooling = adapted_convs(network), pooling
         shapes = {name: conv.weight.shape for name, conv in self.convs.items()}
         start = {name: torch.randn(*shape[:2], 1, 1) * shape[1] ** -0.5 for name, shape in shapes.items()}
         self.attention = PerDomain(start, num_domains)
@@ -45,28 +53,28 @@ class AddedAttention(Adapter):
         """Add the attention map to the output."""
         scales = self.scales.of(domain)
         return {
-            name: _adding(weight, scales[name], self.convs[name].groups)
+            name: _adding(weight, scales[name], self.convs[name].groups, self.pooling)
             for name, weight in self.attention.of(domain).items()
         }
 
     def cost(self, domain: int, shapes: Shapes) -> Cost:
-        """Count the 1x1 convolutions at half the resolution and, apart from them, the scales."""
+        """Count the 1x1 convolutions at their coarser resolution and, apart from them, the scales."""
         sizes = {name: weight.numel() for name, weight in self.attention.of(domain).items() if name in shapes}
-        macs = sum(count * prod(_halved(shapes[name])) for name, count in sizes.items())
+        macs = sum(count * prod(_pooled(shapes[name], self.pooling)) for name, count in sizes.items())
         return Cost(weights=sum(sizes.values()), side=sum(shapes[name][0] for name in sizes), macs=macs)
 
 
-def _adding(weight: Tensor, scale: Tensor, groups: int) -> Branch:
+def _adding(weight: Tensor, scale: Tensor, groups: int, pooling: int) -> Branch:
     def branch(x: Tensor, y: Tensor) -> Tensor:
-        pooled = F.adaptive_avg_pool2d(x, _halved(y.shape))
+        pooled = F.adaptive_avg_pool2d(x, _pooled(y.shape, pooling))
         coarse = scale * torch.sigmoid(F.conv2d(pooled, weight, groups=groups))
         return y + F.interpolate(coarse, size=y.shape[-2:], mode="nearest")
 
     return branch
 
 
-def _halved(shape: Sequence[int]) -> tuple[int, int]:
-    return -(-shape[-2] // 2), -(-shape[-1] // 2)
+def _pooled(shape: Sequence[int], pooling: int) -> tuple[int, int]:
+    return -(-shape[-2] // pooling), -(-shape[-1] // pooling)
 
 
 class OwnBiases(Adapter):
@@ -87,10 +95,10 @@ class OwnBiases(Adapter):
         return Cost(side=sum(bias.numel() for bias in self.biases.of(domain).values()))
 
 
-def build(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
+def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Add attention to the convolutions, and biases to the norms."""
     network = backbone.network
-    return [AddedAttention(network, len(classes)), OwnBiases(network, len(classes))]
+    return [AddedAttention(network, len(classes), options.pooling), OwnBiases(network, len(classes))]
 
 
 METHOD = Method(
@@ -98,4 +106,5 @@ METHOD = Method(
     paper="Yang et al., CVPRW 2022",
     cost="1/9 of the weights of 3x3 convolutions",
     build=build,
+    options=Options,
 )

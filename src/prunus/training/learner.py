@@ -31,6 +31,9 @@ class Batch:
     labels: Tensor
 
 
+CONV_DIMS = 4  # of a convolution's weights
+
+
 class Learner:
     """A network with its optimizers and multipliers; `step` is the whole method of the paper."""
 
@@ -40,7 +43,11 @@ class Learner:
         rows = [parameter for adapter in net.adapters for parameter in adapter.adam_rows()]
         apart = {id(parameter) for parameter in rows}
         others = [p for p in net.parameters() if p.requires_grad and id(p) not in apart]
-        self.sgd = torch.optim.SGD(others, lr=training.lr, momentum=training.momentum)
+        groups = [
+            {"params": [p for p in others if p.ndim != CONV_DIMS], "base_lr": training.lr},
+            {"params": [p for p in others if p.ndim == CONV_DIMS], "base_lr": training.weight_lr or training.lr},
+        ]
+        self.sgd = torch.optim.SGD(groups, lr=training.lr, momentum=training.momentum)
         self.adams = [RowAdam(parameter) for parameter in rows]
         self.sharing = find_sharing_loss(self.chosen.sharing) if self.chosen.sharing else None
         self.budget_multiplier_D = torch.zeros(num_domains, device=device)
@@ -58,7 +65,7 @@ class Learner:
             self._learn(batch, total)
         drop = self.recipe.training.lr_drop_factor ** self._num_drops(epoch)
         for group in self.sgd.param_groups:
-            group["lr"] = self.recipe.training.lr * drop
+            group["lr"] = group["base_lr"] * drop
         self.sgd.step()
         active_D = torch.zeros(len(self.net.domains), dtype=torch.bool, device=self.net.device)
         active_D[[batch.domain for batch in batches]] = True
