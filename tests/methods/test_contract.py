@@ -87,7 +87,7 @@ def test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was(method: str
     net, before = adapt(backbone, CLASSES, method), copy.deepcopy(backbone.network.state_dict())
     learner = Learner(net, _recipe(method))
     losses = []
-    for step in range(40):
+    for step in range(60):
         learner.tally_D3.zero_()
         learner.step([_batch(step % 3, step)], epoch=0)
         losses.append(float(learner.tally_D3.sum(0)[0]))

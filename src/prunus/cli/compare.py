@@ -44,7 +44,7 @@ def command(
     if as_json:
         print_json(comparison)
         return
-    console.print(comparison_view(comparison))
+    console.print(comparison_view(comparison, console.width))
     console.print(f"Written to {out}: comparison.csv, .json, .md and .tex", highlight=False)
 
 

@@ -81,6 +81,15 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
     return ChosenMethod(name, method, parse_options(recipe.method), loss or method.sharing)
 
 
+def with_method(recipe: Recipe) -> Recipe:
+    """Spell out a recipe's method, options and sharing loss, so that it means the same whatever the defaults become."""
+    chosen = choose_method(recipe)
+    choice = MethodChoice.model_validate({"name": chosen.name, **chosen.options.model_dump()})
+    return recipe.model_copy(
+        update={"method": choice, "sharing": recipe.sharing.model_copy(update={"loss": chosen.sharing})}
+    )
+
+
 def parse_options(choice: MethodChoice) -> Settings:
     """Check the options that a recipe gives its method."""
     model = find_method(choice.name).options

@@ -14,16 +14,19 @@ Comparison = Mapping[str, Any]
 SCORES = {"S": "s", "S_O": "s_o", "S_P": "s_p", "S_E": "s_e"}
 
 
-def comparison_view(comparison: Comparison) -> Table:
-    """Show a comparison in a terminal."""
-    header, *rows = _cells(comparison)
+def comparison_view(comparison: Comparison, width: int) -> Table:
+    """Show a comparison in a terminal; the accuracies of single domains only where there is room for them."""
+    cells = _cells(comparison)
+    if sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) >= width:
+        hidden = range(3, 3 + len(comparison["domains"]))
+        cells = [[cell for index, cell in enumerate(row) if index not in hidden] for row in cells]
     table = Table(
-        caption="FLOP and Params: share of the backbone's, mean over the domains; accuracies in %",
+        caption="FLOP, Params: relative to the backbone, FLOP as the mean over the domains. Accuracies in %.",
         caption_justify="left",
     )
-    for index, name in enumerate(header):
-        table.add_column(name, justify="left" if index == 0 else "right", overflow="fold", no_wrap=index == 0)
-    for row in rows:
+    for index, name in enumerate(cells[0]):
+        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=True)
+    for row in cells[1:]:
         table.add_row(*row)
     return table
 

@@ -14,7 +14,7 @@ from prunus.errors import RecipeError, TrainingError
 from prunus.images import Preprocess
 from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
-from prunus.methods.table import adapt, choose_method
+from prunus.methods.table import adapt, choose_method, with_method
 from prunus.recipes import load_recipe, parse_recipe, recipe_differences, with_absolute_paths
 from prunus.training.checkpoint import Checkpoint, read_checkpoint
 from prunus.training.folder import RunFolder
@@ -56,7 +56,7 @@ def start_run(
             f"{path} already holds a run; go on with: prunus train --resume {path}, or choose another --out"
         )
     check_recipe(recipe)
-    recipe = with_absolute_paths(recipe, Path.cwd())
+    recipe = with_absolute_paths(with_method(recipe), Path.cwd())
     RecipeTraining(recipe, folder, Observers(observers), use_cache).run(device, None)
 
 
@@ -72,7 +72,7 @@ def resume_run(
     if not folder.recipe.exists():
         raise TrainingError(f"{path} holds no run to resume; begin one with: prunus train recipe.toml --out {path}")
     own = load_recipe(folder.recipe)
-    if recipe is not None and (changes := recipe_differences(own, recipe)):
+    if recipe is not None and (changes := recipe_differences(own, with_method(recipe))):
         raise TrainingError(
             f"{path} was made with another recipe ({'; '.join(changes[:3])}); resume it without one, or use a new --out"
         )

@@ -12,7 +12,7 @@ from prunus.config import Recipe
 from prunus.errors import RecipeError, TrainingInterrupted, UnknownNameError
 from prunus.files import write_atomically, write_json
 from prunus.measure.score import decathlon_score, efficiency_scores
-from prunus.methods.table import METHODS, choose_method, find_method
+from prunus.methods.table import METHODS, choose_method, find_method, with_method
 from prunus.recipes import parse_recipe, parse_value, recipe_differences, with_absolute_paths
 from prunus.report.comparison import FORMATS
 from prunus.training.folder import RunFolder
@@ -108,7 +108,7 @@ def _entry(recipe: Recipe, variant: str, budget: float | None) -> Entry:
     if budget is not None:
         content["budget"] = budget
     label = "-".join([name, *settings, *([] if budget is None else [f"{budget:g}"])])
-    return Entry(label, parse_recipe(content))
+    return Entry(label, with_method(parse_recipe(content)))
 
 
 def _measured(entry: Entry, folder: Path, watching: Sequence[Observer], device: str, use_cache: bool) -> Results:

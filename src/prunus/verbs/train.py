@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prunus.config import Recipe
 from prunus.errors import TrainingError
+from prunus.methods.table import with_method
 from prunus.recipes import parse_recipe, recipe_differences
 from prunus.training.checkpoint import read_checkpoint
 from prunus.training.folder import RunFolder
@@ -42,7 +43,7 @@ def train_or_go_on(
     if not folder.recipe.exists():
         return train(recipe, out, observers, device, use_cache)
     saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-    if saved and recipe_differences(recipe, parse_recipe(saved.identity.recipe)):
+    if saved and recipe_differences(with_method(recipe), parse_recipe(saved.identity.recipe)):
         raise TrainingError(f"{out} holds a run of another recipe; remove the folder or choose another --out")
     if saved and saved.step == saved.total_steps:
         return Path(out)
