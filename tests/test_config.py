@@ -32,7 +32,7 @@ def test_what_is_left_out_has_the_value_of_the_paper() -> None:
     assert (training.epochs, training.batch_size) == (60, 32)
     assert (training.lr, training.switch_lr, training.momentum) == (1e-3, 1e-4, 0.9)
     assert (training.lr_drops, training.lr_drop_factor) == ((0.75,), 0.1)
-    assert (recipe.method, recipe.sharing.loss, recipe.sharing.weight) == (None, None, "learned")
+    assert (recipe.method, recipe.sharing.loss, recipe.sharing.weight) == (None, None, None)
     assert (training.strategy, recipe.backbone.weights) == ("round_robin", "pretrained")
 
 

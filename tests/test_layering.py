@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"benchmarks", "config", "images"},
     "backbone": {"config", "images"},
     "masks": {"backbone"},
-    "methods": {"masks", "backbone", "config", "measure"},
+    "methods": {"masks", "backbone", "config", "measure", "losses"},
     "measure": {"config", "data", "images", "probabilities"},
     "training": LEARNING | {"losses", "measure"},
     "bundle": {"images"},

@@ -95,7 +95,9 @@ class Sharing(Settings):
     """The loss that makes domains use the same kernels, or others, and how much it weighs."""
 
     loss: str | None = Field(default=None, description="the method's own where left out")
-    weight: Literal["learned"] | Annotated[float, Field(gt=0)] = "learned"
+    weight: Literal["learned"] | Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="learned where left out, or the penalty's own"
+    )
 
 
 class Training(Settings):

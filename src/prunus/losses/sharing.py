@@ -63,6 +63,9 @@ SHARING_LOSSES: dict[str, Callable[[Tensor, float], Constraint]] = {
     "soft_overlap": soft_overlap_constraint,
 }
 
+# losses that never hold: their weight is fixed, by default this one, and they move only the domains of the batch
+PENALTIES: dict[str, float] = {"soft_overlap": 10.0}
+
 
 def find_sharing_loss(name: str) -> Callable[[Tensor, float], Constraint]:
     """Look up a sharing loss by name."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from pydantic import ValidationError
 
 from prunus.backbone.zoo import Backbone
-from prunus.config import MethodChoice, Recipe, Settings
+from prunus.config import MethodChoice, Recipe, Settings, Sharing
 from prunus.errors import RecipeError, UnknownNameError
+from prunus.losses.sharing import PENALTIES
 from prunus.masks.network import MultiDomainNet
 from prunus.methods import (
     adapters,
@@ -57,6 +59,7 @@ class ChosenMethod:
     method: Method
     options: Settings
     sharing: str | None
+    weight: float | Literal["learned"]
 
 
 def find_method(name: str) -> Method:
@@ -71,14 +74,28 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
     loss = recipe.sharing.loss
     if recipe.method is None:
         name = DEFAULT if loss is None else loss if loss in METHODS else "ba2"
-        return ChosenMethod(name, METHODS[name], METHODS[name].options(), loss or METHODS[name].sharing)
+        return _chosen(name, METHODS[name].options(), recipe.sharing)
     name, method = recipe.method.name, find_method(recipe.method.name)
     if recipe.sharing != type(recipe.sharing)() and not method.masked:
         raise RecipeError(f"method {name!r} has no switches to share; remove [sharing]")
     if loss is not None and method.has_budget and loss != method.sharing and (loss in METHODS or method.sharing):
         advice = f'use method = "{loss}"' if loss in METHODS else 'use method = "ba2"'
         raise RecipeError(f"method {name!r} does not mean the sharing loss {loss!r}; {advice}, or remove sharing.loss")
-    return ChosenMethod(name, method, parse_options(recipe.method), loss or method.sharing)
+    return _chosen(name, parse_options(recipe.method), recipe.sharing)
+
+
+def _chosen(name: str, options: Settings, sharing: Sharing) -> ChosenMethod:
+    loss = sharing.loss or METHODS[name].sharing
+    weight = sharing.weight or default_weight(loss)
+    if loss in PENALTIES and weight == "learned":
+        raise RecipeError(f"the weight of {loss!r} cannot be learned, for it never holds; give sharing.weight a number")
+    return ChosenMethod(name, METHODS[name], options, loss, weight)
+
+
+def default_weight(loss: str | None) -> float | Literal["learned"]:
+    """Give the weight of a sharing loss where a recipe gives none."""
+    fixed = PENALTIES.get(loss or "")
+    return "learned" if fixed is None else fixed
 
 
 def with_method(recipe: Recipe) -> Recipe:
@@ -86,7 +103,10 @@ def with_method(recipe: Recipe) -> Recipe:
     chosen = choose_method(recipe)
     choice = MethodChoice.model_validate({"name": chosen.name, **chosen.options.model_dump()})
     return recipe.model_copy(
-        update={"method": choice, "sharing": recipe.sharing.model_copy(update={"loss": chosen.sharing})}
+        update={
+            "method": choice,
+            "sharing": Sharing(loss=chosen.sharing, weight=chosen.weight if chosen.sharing else None),
+        }
     )
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from prunus.config import Recipe
 from prunus.losses.budget import budget_constraint
 from prunus.losses.duals import ascend
-from prunus.losses.sharing import find_sharing_loss
+from prunus.losses.sharing import PENALTIES, find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 from prunus.methods.table import choose_method
@@ -51,8 +51,8 @@ class Learner:
         self.adams = [RowAdam(parameter) for parameter in rows]
         self.sharing = find_sharing_loss(self.chosen.sharing) if self.chosen.sharing else None
         self.budget_multiplier_D = torch.zeros(num_domains, device=device)
-        fixed = recipe.sharing.weight
-        self.sharing_multiplier = torch.tensor(0.0 if fixed == "learned" else fixed, device=device)
+        fixed = 0.0 if self.chosen.weight == "learned" else self.chosen.weight
+        self.sharing_multiplier = torch.tensor(fixed, device=device)
         self.tally_D3 = torch.zeros(num_domains, 3, dtype=torch.float64, device=device)  # loss, right, seen this epoch
 
     def step(self, batches: Sequence[Batch], epoch: int) -> None:
@@ -96,8 +96,11 @@ class Learner:
             gradient_DM += limit.loss_gradient((self.budget_multiplier_D * active_D)[:, None])
         if self.sharing:
             shared = self.sharing(mask_DM, budget)
-            if self.recipe.sharing.weight == "learned":
+            if self.chosen.weight == "learned":
                 self.sharing_multiplier.copy_(ascend(self.sharing_multiplier, shared.violation, rate))
+            if self.chosen.sharing in PENALTIES:
+                gradient_DM += shared.loss_gradient(self.sharing_multiplier) * active_D[:, None]
+                return active_D
             gradient_DM += shared.loss_gradient(self.sharing_multiplier)
             return active_D | (shared.violation > 0)  # it moves all domains, whoever the batch is from
         return active_D

@@ -12,7 +12,7 @@ from prunus.config import Recipe
 from prunus.errors import RecipeError, TrainingInterrupted, UnknownNameError
 from prunus.files import write_atomically, write_json
 from prunus.measure.score import decathlon_score, efficiency_scores
-from prunus.methods.table import METHODS, choose_method, find_method, with_method
+from prunus.methods.table import METHODS, choose_method, default_weight, find_method, with_method
 from prunus.recipes import parse_recipe, parse_value, recipe_differences, with_absolute_paths
 from prunus.report.comparison import FORMATS
 from prunus.training.folder import RunFolder
@@ -95,13 +95,14 @@ def _entry(recipe: Recipe, variant: str, budget: float | None) -> Entry:
     name, *settings = variant.split(":")
     options: dict[str, object] = {"name": name}
     content = recipe.model_dump(mode="json")
-    content["sharing"] = {"weight": recipe.sharing.weight} if find_method(name).masked else {}
+    own_loss = find_method(name).sharing is not None
+    content["sharing"] = {"weight": recipe.sharing.weight} if own_loss else {}
     for setting in settings:
         key, separator, value = setting.partition("=")
         if not separator:
             raise RecipeError(f"an option is written method:key=value, got {variant!r}; for example taps:sparsity=0.5")
-        if key == "sharing":
-            content["sharing"]["loss"] = value
+        if key in ("sharing", "weight"):
+            content["sharing"]["loss" if key == "sharing" else key] = parse_value(value)
         else:
             options[key] = parse_value(value)
     content["method"] = options
@@ -144,6 +145,8 @@ def _row(entry: Entry, results: Results, finetuned: Sequence[float], feature_sco
     changed = chosen.options.model_dump(mode="json", exclude_defaults=True)
     if chosen.sharing != chosen.method.sharing:
         changed["sharing"] = chosen.sharing
+    if chosen.sharing and chosen.weight != default_weight(chosen.sharing):
+        changed["weight"] = chosen.weight
     accuracies = _accuracies(results)
     scores = efficiency_scores(
         decathlon_score(accuracies, finetuned), results["macs_ratio"], results["params_ratio"], feature_score

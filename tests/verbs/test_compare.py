@@ -1,0 +1,215 @@
+"""Methods side by side: one table, the same in every format, and a comparison that goes on where it stopped."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import prunus
+from prunus.config import Recipe
+from prunus.errors import BundleError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
+from prunus.methods.table import METHODS
+from prunus.recipes import load_recipe
+from prunus.report.comparison import to_csv, to_latex, to_markdown
+from prunus.training.folder import RunFolder
+from prunus.training.observers import Observer
+from prunus.verbs.compare import compare, plan_comparison
+
+SHARED = ("feature", "finetune", "bn", "union-0.5", "union-0.25", "taps", "taps-sparsity=0.5")
+CHOSEN = ("bn", "union", "taps", "taps:sparsity=0.5")
+
+
+@pytest.fixture
+def recipe_file(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
+    make_domain("one", classes=("a", "b"), train=8, test=4, size=(32, 32))
+    make_domain("two", classes=("c", "d", "e"), train=8, test=4, size=(32, 32))
+    path = tmp_path / "recipe.toml"
+    path.write_text(
+        'backbone = "wrn14_2"\ndomains = ["one", "two"]\nmethod = "piggyback"\n'
+        "[training]\nepochs = 1\nbatch_size = 8\nlr = 0.05\ncheckpoint_seconds = 1e-9\n"
+    )
+    return path
+
+
+@pytest.fixture
+def recipe(recipe_file: Path) -> Recipe:
+    return load_recipe(recipe_file)
+
+
+def _compare(recipe: Recipe, out: Path, **more: object) -> dict[str, object]:
+    return compare(recipe, out, CHOSEN, (0.5, 0.25), device="cpu", **more)  # type: ignore[arg-type]
+
+
+def _without_times(path: Path) -> object:
+    content = json.loads(path.read_text())
+    for row in content["rows"]:
+        del row["seconds"]
+    return content
+
+
+@pytest.mark.slow
+def test_every_method_of_the_table_is_trained_saved_opened_and_measured(recipe: Recipe, tmp_path: Path) -> None:
+    found = compare(recipe, tmp_path / "all", budgets=(0.5,), device="cpu")
+    rows = {row["method"]: row for row in found["rows"]}
+    assert list(rows) == list(METHODS)
+    assert all(0 <= accuracy <= 1 for row in rows.values() for accuracy in row["accuracies"].values())
+    assert rows["finetune"]["params_ratio"] == 2.0
+    assert rows["feature"]["params_ratio"] == rows["feature"]["macs_ratio"] == 1.0
+    assert rows["piggyback"]["params_ratio"] == pytest.approx(1 + 2 / 32, rel=1e-3)
+    assert {name for name, row in rows.items() if row["budget"]} == {n for n, m in METHODS.items() if m.has_budget}
+    with pytest.raises(BundleError, match="this method learns more"):
+        prunus.prune(tmp_path / "all" / "taps", tmp_path / "m.prunus")
+    assert prunus.prune(tmp_path / "all" / "bn", tmp_path / "m.prunus").exists()
+
+
+def test_scores_follow_from_the_accuracies_and_costs_of_the_table(recipe: Recipe, tmp_path: Path) -> None:
+    found = compare(recipe, tmp_path / "out", ("bn",), (0.5,), device="cpu")
+    rows = {row["name"]: row for row in found["rows"]}
+    assert list(rows) == ["feature", "bn", "finetune"]
+
+    def score(name: str) -> float:
+        total = 0.0
+        for domain in ("one", "two"):
+            error, largest = 1 - rows[name]["accuracies"][domain], 2 * (1 - rows["finetune"]["accuracies"][domain])
+            total += 1000 * (max(0.0, largest - error) / largest) ** 2 if largest else 1000 * (error == 0)
+        return total
+
+    for name, row in rows.items():
+        assert row["scores"]["s"] == pytest.approx(score(name))
+        assert row["scores"]["s_o"] == pytest.approx(score(name) / row["macs_ratio"])
+        assert row["scores"]["s_p"] == pytest.approx(score(name) / row["params_ratio"])
+        product = row["scores"]["s_o"] * row["scores"]["s_p"]
+        assert row["scores"]["s_e"] == pytest.approx(product / score("feature") ** 2 if score("feature") else None)
+
+
+class _Stop(Observer):
+    """Presses Ctrl-C at a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def stepped(self, step: int, epoch: int) -> None:
+        if step == self.step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, tmp_path: Path) -> None:
+    trained: list[str] = []
+
+    def stopping(title: str) -> Sequence[Observer]:
+        trained.append(title.split()[1])
+        return [_Stop(2)] if "union-0.5" in title else []
+
+    with pytest.raises(TrainingInterrupted, match=r"stopped and saved at union-0.5; go on with the same command"):
+        _compare(recipe, tmp_path / "stopped", observers=stopping)
+    assert trained[-1] == "union-0.5"
+    done = {name: RunFolder(tmp_path / "stopped" / name).checkpoint.stat().st_mtime_ns for name in trained[:-1]}
+    steps: dict[str, int] = {}
+
+    class Count(Observer):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def started(self, step: int, total_steps: int) -> None:
+            steps[self.name] = step
+
+    _compare(recipe, tmp_path / "stopped", observers=lambda title: [Count(title.split()[1])])
+    assert set(steps) == set(SHARED) - set(trained[:-1])  # what was done is not trained again
+    assert {name: step for name, step in steps.items() if step} == {"union-0.5": 2}
+    assert all(RunFolder(tmp_path / "stopped" / n).checkpoint.stat().st_mtime_ns == t for n, t in done.items())
+    _compare(recipe, tmp_path / "straight")
+    tables = [tmp_path / name / "comparison.json" for name in ("stopped", "straight")]
+    assert _without_times(tables[0]) == _without_times(tables[1])
+
+
+@pytest.mark.slow
+def test_a_comparison_that_was_killed_ends_with_the_same_table(
+    recipe_file: Path, recipe: Recipe, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", "from prunus.cli.app import main; main()", "compare", str(recipe_file)]
+    options = ["--methods", ",".join(CHOSEN), "--budgets", "0.5,0.25", "--out", str(tmp_path / "killed")]
+    process = subprocess.Popen([*command, *options, "--device", "cpu"], stdout=subprocess.DEVNULL)
+    while not (tmp_path / "killed" / "union-0.5" / "checkpoint.safetensors").exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "killed" / "taps").exists()
+    _compare(recipe, tmp_path / "killed")
+    _compare(recipe, tmp_path / "straight")
+    tables = [tmp_path / name / "comparison.json" for name in ("killed", "straight")]
+    assert _without_times(tables[0]) == _without_times(tables[1])
+
+
+def test_another_recipe_in_the_same_folder_is_refused(recipe: Recipe, tmp_path: Path) -> None:
+    compare(recipe, tmp_path / "out", ("feature",), (0.5,), device="cpu")
+    with pytest.raises(TrainingError, match="holds a run of another recipe"):
+        compare(recipe.model_copy(update={"seed": 1}), tmp_path / "out", ("feature",), (0.5,), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("methods", "budgets", "message"),
+    [
+        (("onion",), (0.5,), "unknown method 'onion'; did you mean 'union'?"),
+        (("taps:sparsety=1",), (0.5,), "unknown option of method 'taps' 'sparsety'; did you mean 'sparsity'?"),
+        (("taps:sparsity=-1",), (0.5,), "recipe key 'method.sparsity'"),
+        (("taps:sparsity",), (0.5,), "an option is written method:key=value"),
+        (("bn:sharing=union",), (0.5,), "method 'bn' has no switches to share"),
+        (("ba2:sharing=unoin",), (0.5,), "unknown sharing loss 'unoin'"),
+        (("ba2:sharing=jaccard",), (0.5,), 'use method = "jaccard"'),
+        (("ba2:sharing=soft_overlap:weight=learned",), (0.5,), "cannot be learned"),
+        (("hard_sharing:layers=middle",), (0.5,), "'early', 'late' or 'random'"),
+        (("union",), (1.5,), "recipe key 'budget'"),
+        ((), (0.5,), "at least one method"),
+        (("union",), (), "at least one method and one budget"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
+    recipe: Recipe, methods: tuple[str, ...], budgets: tuple[float, ...], message: str
+) -> None:
+    with pytest.raises((RecipeError, UnknownNameError)) as caught:
+        plan_comparison(recipe, methods, budgets)
+    assert message in str(caught.value)
+
+
+def test_a_method_is_compared_once_and_with_every_budget_it_takes(recipe: Recipe) -> None:
+    entries = plan_comparison(recipe, ("union", "all", "bn", "union"), (0.5, 0.5, 0.25))
+    names = [entry.name for entry in entries]
+    assert len(names) == len(set(names)) == len(METHODS) + sum(method.has_budget for method in METHODS.values())
+    assert [name for name in names if name.startswith("union")] == ["union-0.5", "union-0.25"]
+
+
+def _example() -> dict[str, object]:
+    scores = {"s": 1250.5, "s_o": 99.25, "s_p": None, "s_e": 2.0}
+    row = {
+        "name": "ba2-0.5",
+        "method": "ba2",
+        "options": {"sharing": "soft_overlap"},
+        "budget": 0.5,
+        "macs_ratio": 0.25,
+    }
+    row |= {"params_ratio": 1.03, "stored_bytes": 12, "accuracies": {"a_b": 0.5, "c": 1.0}, "mean_accuracy": 0.75}
+    return {"domains": ["a_b", "c"], "rows": [row | {"scores": scores, "seconds": 1.5}]}
+
+
+def test_the_formats_hold_the_same_numbers() -> None:
+    read = list(csv.DictReader(io.StringIO(to_csv(_example()))))
+    assert read[0]["macs_ratio"] == "0.25"
+    assert (read[0]["a_b"], read[0]["s_p"], read[0]["options"]) == ("0.5", "", '{"sharing": "soft_overlap"}')
+    lines = to_markdown(_example()).splitlines()
+    assert (
+        lines[2] == "| ba2 sharing=soft_overlap β=0.5 | 0.250 | 1.03 | 50.0 | 100.0 | 75.0 | 1250 | 99.25 | - | 2.00 |"
+    )
+    assert {line.count("|") for line in lines} == {11}
+    latex = to_latex(_example()).splitlines()
+    assert latex[0] == r"\begin{tabular}{lrrrrrrrrr}"
+    assert latex[2].startswith(r"method & FLOP & Params & a\_b & c & mean & S & S$_O$")
+    assert latex[4].startswith(r"ba2 sharing=soft\_overlap $\beta$=0.5 & 0.250 & 1.03 & 50.0")
+    assert latex[4].count("&") == latex[2].count("&") == 9
