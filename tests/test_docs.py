@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from prunus.config import BackboneChoice, DomainChoice, Evaluation, Recipe, Sharing, Training
+from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
+from prunus.methods.table import METHODS
+from prunus.report.comparison import to_markdown
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -59,10 +61,10 @@ def test_the_recipe_page_spells_out_every_key() -> None:
     text = (ROOT / "docs" / "recipes.md").read_text()
     keys = [
         key
-        for model in (Recipe, BackboneChoice, DomainChoice, Sharing, Training, Evaluation)
+        for model in (Recipe, BackboneChoice, MethodChoice, DomainChoice, Sharing, Training, Evaluation)
         for key in model.model_fields
     ]
-    tables = {"sharing", "training", "evaluation", "backbone", "domains"}
+    tables = {"method", "sharing", "training", "evaluation", "backbone", "domains"}
     keys = [key for key in keys if key not in ("benchmark", "root")]  # those contradict a list of domains: in the text
     assert [key for key in keys if key not in tables and not re.search(rf"^{key} = ", text, re.MULTILINE)] == []
     assert [table for table in tables if f"[{table}]" not in text] == []
@@ -86,3 +88,21 @@ def test_the_readme_shows_what_the_demonstration_wrote() -> None:
         "bytes": f"**{results['model_bytes'] / 1e6:.2f} MB**",
     }
     assert [name for name, value in shown.items() if value not in text] == []
+
+
+@pytest.mark.parametrize("name", ["compare", "compare15"])
+def test_the_methods_page_shows_the_tables_that_the_comparisons_wrote(name: str) -> None:
+    folder = ROOT / "docs" / "results" / name
+    written = (folder / "comparison.md").read_text()
+    assert written in (ROOT / "docs" / "methods.md").read_text()
+    comparison = json.loads((folder / "comparison.json").read_text())
+    assert to_markdown(comparison) == written
+    assert {row["method"] for row in comparison["rows"]} == set(METHODS)
+
+
+def test_the_methods_page_names_every_method_and_the_memory_that_was_measured() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text()
+    assert [name for name in METHODS if f"`{name}`" not in text] == []
+    held = json.loads((ROOT / "benchmarks" / "results" / "activation_memory.json").read_text())["held_bytes"]
+    assert f"{held['da3'] / 1e6:.0f} MB of activations" in text
+    assert f"{held['bn'] / 1e6:.0f} MB for `bn`" in text

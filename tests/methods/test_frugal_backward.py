@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from prunus.backbone.zoo import load_backbone
 from prunus.config import BackboneChoice
-from prunus.methods.activation_memory import held_bytes
 from prunus.methods.frugal_backward import FrugalBackward
 from prunus.methods.table import adapt
+from prunus.training.activation_memory import held_bytes
 
 CLASSES = {"a": ["x", "y"]}
 

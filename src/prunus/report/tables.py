@@ -53,16 +53,26 @@ def _table(results: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> Ta
 
 
 def _title(results: Mapping[str, Any]) -> str:
-    method = {"feature": "frozen features", "ba2": "BA²"}.get(results["method"], f"{results['sharing']} sharing")
+    settings = [f"{key} {value}" for key, value in results["options"].items()]
+    if results["sharing"] and results["sharing"] != results["method"]:
+        settings.append(f"{results['sharing']} loss")
+    method = f"method {results['method']}" + (f" ({', '.join(settings)})" if settings else "")
     budget = f", budget {percent(results['budget'], 0)} of the kernels" if results["budget"] else ""
     return f"{results['backbone']}: {len(results['domains'])} domains, {method}{budget} ({results['split']} split)"
 
 
+def _bytes(results: Mapping[str, Any]) -> str:
+    dense = f"the dense backbone alone is {megabytes(results['dense_bytes'])}"
+    if results["model_bytes"] is None:
+        return f"to be stored: {megabytes(results['stored_bytes'])} with all heads and norms; {dense}"
+    return f"on disk: {megabytes(results['model_bytes'])}, all heads and norms in it; {dense}"
+
+
 def _notes(results: Mapping[str, Any]) -> str:
     lines = [
-        f"parameters: {percent(results['params_ratio'])} of the backbone's (weights kept, 1 bit per switch and domain)",
-        f"on disk: {megabytes(results['model_bytes'])}, all heads and norms in it; "
-        f"the dense backbone alone is {megabytes(results['dense_bytes'])}",
+        f"parameters: {percent(results['params_ratio'])} of the backbone's convolution weights "
+        "(what any domain reads or owns, 1 bit per switch and domain)",
+        _bytes(results),
         f"computation: share of the backbone's {results['dense_macs'] / 1e6:.1f} M convolution MACs per image; "
         f"mean with an unpruned source domain: {percent(results['macs_ratio_with_source'])}",
         f"sparsity (kernels no domain uses, mean over layers): {percent(results['sparsity'])}; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,16 @@ def bundle_costs(bundle: Bundle, has_switches: bool) -> CostReport:
     convs = bundle.manifest.convs
     areas = {name: conv.kernel[0] * conv.kernel[1] for name, conv in convs.items()}
     positions = {name: conv.positions for name, conv in convs.items()}
-    return count_costs(bundle.layer_masks(), areas, positions, bundle.domains, has_switches)
+    costs = count_costs(bundle.layer_masks(), areas, positions, bundle.domains, has_switches)
+    own = tuple(
+        replace(own, side_bits=_bits(bundle, f"norm/{name}/") + _bits(bundle, f"head/{name}/"))
+        for name, own in zip(bundle.domains, costs.own, strict=True)
+    )
+    return replace(costs, own=own, side_bits=_bits(bundle, "shared/"))
+
+
+def _bits(bundle: Bundle, prefix: str) -> int:
+    return sum(8 * array.nbytes for name, array in bundle.arrays.items() if name.startswith(prefix))
 
 
 def _locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:

@@ -1,0 +1,61 @@
+"""What each method holds in memory between the forward and the backward pass of one training step.
+
+    python benchmarks/activation_memory.py [--backbone wrn28_4] [--batch 32] [--device cpu] [--json FILE]
+
+Measured at torch's allocator: what a forward pass takes and does not give back. `bn` is the baseline of the ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+from machine import describe_machine
+from rich.console import Console
+from rich.table import Table
+
+from prunus.backbone.zoo import load_backbone
+from prunus.config import BackboneChoice
+from prunus.methods.table import METHODS, adapt
+from prunus.training.activation_memory import held_bytes
+
+BASELINE = "bn"
+
+
+def measure(backbone_name: str, batch: int, device: str) -> dict[str, int]:
+    backbone = load_backbone(BackboneChoice(name=backbone_name))
+    size = backbone.preprocess.size
+    images, labels = torch.randn(batch, 3, size, size, device=device), torch.arange(batch, device=device) % 2
+    found = {}
+    for method in METHODS:
+        net = adapt(backbone, {"domain": ["a", "b"]}, method).to(device)
+        held_bytes(net, images, labels, "domain")  # the first pass takes workspaces too
+        found[method] = held_bytes(net, images, labels, "domain")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backbone", default="wrn28_4")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    found = measure(arguments.backbone, arguments.batch, arguments.device)
+    table = Table(title=f"{arguments.backbone}, batch of {arguments.batch}, {arguments.device}")
+    for name in ("method", "held", f"relative to {BASELINE}"):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for method, count in found.items():
+        table.add_row(method, f"{count / 1e6:.1f} MB", f"{count / found[BASELINE]:.3f}")
+    Console().print(table)
+    print(describe_machine())
+    if arguments.json:
+        content = {"machine": describe_machine(), "torch": torch.__version__.split("+")[0], "held_bytes": found}
+        content |= {"backbone": arguments.backbone, "batch": arguments.batch, "device": arguments.device}
+        arguments.json.write_text(json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
