@@ -1,27 +1,32 @@
 """One contract for every row of the table of methods."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from prunus.backbone.probe import probe_network
+from prunus.backbone.probe import Probe, probe_network
 from prunus.backbone.wrn import WideResNet
 from prunus.backbone.zoo import Backbone
 from prunus.config import Recipe
 from prunus.images import Preprocess
+from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
+from prunus.masks.per_domain import PerDomain
 from prunus.methods.costs import network_costs
 from prunus.methods.early_exits import Exits
+from prunus.methods.method import Method
 from prunus.methods.table import METHODS, adapt
 from prunus.methods.taps import ChosenResiduals
 from prunus.recipes import parse_recipe
+from prunus.training.checkpoint import Identity, read_checkpoint, save_checkpoint
 from prunus.training.learner import Batch, Learner
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "c": ["u", "v"]}
@@ -56,9 +61,39 @@ def _batch(domain: int, seed: int = 0) -> Batch:
     return Batch(domain, images, labels)
 
 
-def _stirred(method: str, seed: int = 1) -> tuple[Backbone, MultiDomainNet]:
+class _Mixed(nn.Module):
+    """Biases, a depthwise and a grouped convolution, no padding, much padding, and a convolution that runs twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 6, 3, padding=2, bias=True)
+        self.first = nn.Sequential(nn.Conv2d(6, 6, 3, padding=1, groups=6), nn.BatchNorm2d(6))
+        self.twice = nn.Conv2d(6, 6, 3, padding=1, groups=2)
+        self.second = nn.Sequential(nn.Conv2d(6, 4, 4, stride=2), nn.BatchNorm2d(4))
+        self.third = nn.Conv2d(4, 5, 1)
+        self.feature_info = [{"module": name} for name in ("first", "second", "third")]
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.silu(self.first(self.stem(x)))
+        x = F.silu(self.second(self.twice(F.silu(self.twice(x)))))
+        return F.silu(self.third(x)).mean((2, 3))
+
+
+@cache
+def _mixed_backbone() -> Backbone:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = _Mixed()
+    preprocess = Preprocess(size=SIZE, resize=SIZE, mean=(0, 0, 0), std=(1, 1, 1))
+    return Backbone("mixed", network, preprocess, probe_network(network, SIZE))
+
+
+every_backbone = pytest.mark.parametrize("make", [_backbone, _mixed_backbone], ids=["tiny", "mixed"])
+
+
+def _stirred(method: str, seed: int = 1, make: Callable[[], Backbone] = _backbone) -> tuple[Backbone, MultiDomainNet]:
     """A network that is far from its start: everything learned is moved, and every norm has its own statistics."""
-    backbone = _backbone()
+    backbone = make()
     net = adapt(backbone, CLASSES, method)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -74,6 +109,7 @@ def _stirred(method: str, seed: int = 1) -> tuple[Backbone, MultiDomainNet]:
                 for scores in adapter.scores:
                     scores.copy_(torch.rand(scores.shape, generator=generator) * 2 * adapter.options.threshold)
             if isinstance(adapter, Exits):  # one domain leaves first, one second, one not
+                adapter.seen_D.fill_(1.0)
                 adapter.accuracy_DE.copy_(torch.tensor([[0.9, 0.9, 0.9], [0.5, 0.9, 0.9], [0.5, 0.6, 0.9]]))
         for name, statistics in net.named_buffers():
             if "running_var" in name and not name.startswith("network."):
@@ -92,6 +128,9 @@ def test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was(method: str
         learner.step([_batch(step % 3, step)], epoch=0)
         losses.append(float(learner.tally_D3.sum(0)[0]))
     assert sum(losses[-3:]) < 0.8 * sum(losses[:3])
+    start = adapt(backbone, CLASSES, method)  # not only the classifiers have learned
+    for (name, parameter), (_, old) in zip(net.named_parameters(), start.named_parameters(), strict=True):
+        assert torch.equal(parameter, old) != parameter.requires_grad, name
     assert all(torch.equal(before[name], tensor) for name, tensor in net.network.state_dict().items())
     assert all(torch.equal(before[name], tensor) for name, tensor in backbone.network.state_dict().items())
 
@@ -122,13 +161,17 @@ def test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_t
 
 
 @every_method
-def test_state_taken_out_and_put_back_goes_on_bit_for_bit(method: str) -> None:
+def test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit(method: str, tmp_path: Path) -> None:
     straight, first, second = (Learner(adapt(_backbone(), CLASSES, method), _recipe(method)) for _ in range(3))
     for step in range(6):
         straight.step([_batch(step % 3, step)], 0)
     for step in range(3):
         first.step([_batch(step % 3, step)], 0)
-    second.restore({name: tensor.clone() for name, tensor in first.tensors().items()})
+    save_checkpoint(tmp_path / "checkpoint", first, 3, 6, Identity({}, "", {}, {}, {}))
+    second.restore(read_checkpoint(tmp_path / "checkpoint").tensors)
+    logits = [learner.net.eval()(_batch(0, 8).images, "b") for learner in (first, second)]
+    assert torch.equal(logits[0], logits[1])
+    second.net.train()
     for step in range(3, 6):
         second.step([_batch(step % 3, step)], 0)
     expected, found = straight.tensors(), second.tensors()
@@ -138,7 +181,7 @@ def test_state_taken_out_and_put_back_goes_on_bit_for_bit(method: str) -> None:
 
 def _learned(net: MultiDomainNet) -> Iterator[tuple[str, Tensor]]:
     """Everything the method holds but switches, whose numbers only decide, and what only training needs."""
-    skipped = ("scores", "num_batches_tracked", "accuracy_DE")
+    skipped = ("scores", "num_batches_tracked", "accuracy_DE", "seen_D")
     for name, tensor in net.state_dict().items():
         if not name.startswith("network.") and not any(part in name for part in skipped):
             yield name, tensor
@@ -155,9 +198,12 @@ def _matters(net: MultiDomainNet, tensor: Tensor, domain: str) -> bool:
     return not torch.equal(found, expected)
 
 
+@every_backbone
 @every_method
-def test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on(method: str) -> None:
-    backbone, net = _stirred(method)
+def test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on(
+    method: str, make: Callable[[], Backbone]
+) -> None:
+    backbone, net = _stirred(method, make=make)
     costs = network_costs(net, backbone.probe)
     bits = 0
     for _, tensor in _learned(net):
@@ -198,9 +244,10 @@ def _weights_that_matter(net: MultiDomainNet, name: str, weight: Tensor) -> int:
     return int(needed.sum())
 
 
+@every_backbone
 @every_method
-def test_the_claimed_macs_are_those_of_the_convolutions_that_run(method: str) -> None:
-    backbone, net = _stirred(method)
+def test_the_claimed_macs_are_those_of_the_convolutions_that_run(method: str, make: Callable[[], Backbone]) -> None:
+    backbone, net = _stirred(method, make=make)
     costs = network_costs(net, backbone.probe)
     for domain in CLASSES:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -224,8 +271,31 @@ def test_at_its_start_a_method_is_the_backbone(method: str) -> None:
     torch.testing.assert_close(net(images, "b"), F.linear(features, *net.heads[1].parameters()))
 
 
-def test_a_row_added_to_the_table_needs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "own_norms", METHODS["bn"])
-    net = adapt(_backbone(), CLASSES, "own_norms")
-    Learner(net, _recipe("own_norms")).step([_batch(0)], 0)
-    assert network_costs(net, _backbone().probe).params_ratio() == 1.0
+class _Scales(Adapter):
+    """A scale per domain and output channel."""
+
+    def __init__(self, network: nn.Module, num_domains: int) -> None:
+        super().__init__()
+        start = {f"{conv.name}.weight": torch.ones(conv.out_channels, 1, 1, 1) for conv in convolutions(network)}
+        self.scales = PerDomain(start, num_domains)
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: frozen[name] * scale for name, scale in self.scales.of(domain).items()}
+
+    def cost(self, domain: int, run: Probe) -> Cost:
+        return Cost(weights=sum(scale.numel() for scale in self.scales.of(domain).values()))
+
+
+def test_a_method_added_to_the_table_is_held_to_the_same_contract(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def build(backbone: Backbone, classes: Sequence[int], _options: object) -> list[Adapter]:
+        return [_Scales(backbone.network, len(classes))]
+
+    monkeypatch.setitem(METHODS, "scales", Method("", "", "", build))
+    test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was("scales")
+    test_interleaved_domains_give_the_logits_of_separate_ones("scales")
+    test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit("scales", tmp_path)
+    test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on("scales", _backbone)
+    test_the_claimed_macs_are_those_of_the_convolutions_that_run("scales", _backbone)
+    test_at_its_start_a_method_is_the_backbone("scales")

@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 import prunus
-from prunus.config import Recipe
-from prunus.errors import BundleError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
+from prunus.config import Recipe, Sharing
+from prunus.errors import BundleError, PrunusError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
 from prunus.methods.table import METHODS
 from prunus.recipes import load_recipe
 from prunus.report.comparison import to_csv, to_latex, to_markdown
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer
 from prunus.verbs.compare import compare, plan_comparison
+from prunus.verbs.train import train_or_go_on
 
 SHARED = ("feature", "finetune", "bn", "union-0.5", "union-0.25", "taps", "taps-sparsity=0.5")
 CHOSEN = ("bn", "union", "taps", "taps:sparsity=0.5")
@@ -65,7 +66,7 @@ def test_every_method_of_the_table_is_trained_saved_opened_and_measured(recipe: 
     assert rows["feature"]["params_ratio"] == rows["feature"]["macs_ratio"] == 1.0
     assert rows["piggyback"]["params_ratio"] == pytest.approx(1 + 2 / 32, rel=1e-3)
     assert {name for name, row in rows.items() if row["budget"]} == {n for n, m in METHODS.items() if m.has_budget}
-    with pytest.raises(BundleError, match="this method learns more"):
+    with pytest.raises(BundleError, match="method learns more"):
         prunus.prune(tmp_path / "all" / "taps", tmp_path / "m.prunus")
     assert prunus.prune(tmp_path / "all" / "bn", tmp_path / "m.prunus").exists()
 
@@ -108,7 +109,7 @@ def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, 
         trained.append(title.split()[1])
         return [_Stop(2)] if "union-0.5" in title else []
 
-    with pytest.raises(TrainingInterrupted, match=r"stopped and saved at union-0.5; go on with the same command"):
+    with pytest.raises(TrainingInterrupted, match=r"at union-0.5; what was done is saved: go on with the same command"):
         _compare(recipe, tmp_path / "stopped", observers=stopping)
     assert trained[-1] == "union-0.5"
     done = {name: RunFolder(tmp_path / "stopped" / name).checkpoint.stat().st_mtime_ns for name in trained[:-1]}
@@ -158,7 +159,7 @@ def test_another_recipe_in_the_same_folder_is_refused(recipe: Recipe, tmp_path: 
     ("methods", "budgets", "message"),
     [
         (("onion",), (0.5,), "unknown method 'onion'; did you mean 'union'?"),
-        (("taps:sparsety=1",), (0.5,), "unknown option of method 'taps' 'sparsety'; did you mean 'sparsity'?"),
+        (("taps:sparsety=1",), (0.5,), "unknown taps option 'sparsety'; did you mean 'sparsity'?"),
         (("taps:sparsity=-1",), (0.5,), "recipe key 'method.sparsity'"),
         (("taps:sparsity",), (0.5,), "an option is written method:key=value"),
         (("bn:sharing=union",), (0.5,), "method 'bn' has no switches to share"),
@@ -168,13 +169,21 @@ def test_another_recipe_in_the_same_folder_is_refused(recipe: Recipe, tmp_path: 
         (("hard_sharing:layers=middle",), (0.5,), "'early', 'late' or 'random'"),
         (("union",), (1.5,), "recipe key 'budget'"),
         ((), (0.5,), "at least one method"),
+        (("",), (0.5,), "at least one method"),
+        (("taps:name=bn",), (0.5,), "an option is written method:key=value"),
+        (("ba2:budget=0.5",), (0.5,), "budgets go into --budgets"),
+        (("taps:sparsity=1:sparsity=2",), (0.5,), "once each"),
+        (("piggyback:sharing=union",), (0.5,), "method 'piggyback' has no budget"),
+        (("ba2:weight=5.0",), (0.5,), "has no sharing loss to weigh"),
+        (("ba2_individual:sharing=soft_overlap",), (0.5,), "domains learn together"),
+        (("early_exits:exits=9",), (0.5,), "too few for 9 exits"),
         (("union",), (), "at least one method and one budget"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
     recipe: Recipe, methods: tuple[str, ...], budgets: tuple[float, ...], message: str
 ) -> None:
-    with pytest.raises((RecipeError, UnknownNameError)) as caught:
+    with pytest.raises(PrunusError) as caught:
         plan_comparison(recipe, methods, budgets)
     assert message in str(caught.value)
 
@@ -195,21 +204,65 @@ def _example() -> dict[str, object]:
         "budget": 0.5,
         "macs_ratio": 0.25,
     }
-    row |= {"params_ratio": 1.03, "stored_bytes": 12, "accuracies": {"a_b": 0.5, "c": 1.0}, "mean_accuracy": 0.75}
-    return {"domains": ["a_b", "c"], "rows": [row | {"scores": scores, "seconds": 1.5}]}
+    row |= {"params_ratio": 1.03, "stored_bytes": 12, "accuracies": {"a_b": 0.5, "s": 1.0}, "mean_accuracy": 0.75}
+    row |= {"largest_usage": 0.51, "union": 0.75}
+    return {"domains": ["a_b", "s"], "rows": [row | {"scores": scores, "seconds": 1.5}]}
 
 
 def test_the_formats_hold_the_same_numbers() -> None:
     read = list(csv.DictReader(io.StringIO(to_csv(_example()))))
     assert read[0]["macs_ratio"] == "0.25"
-    assert (read[0]["a_b"], read[0]["s_p"], read[0]["options"]) == ("0.5", "", '{"sharing": "soft_overlap"}')
+    assert (read[0]["a_b"], read[0]["s_p"], read[0]["options"]) == ("0.5", "", "sharing=soft_overlap")
+    assert to_csv(_example()).splitlines()[1].split(",")[9:13] == ["0.5", "1.0", "0.75", "1250.5"]
     lines = to_markdown(_example()).splitlines()
     assert (
-        lines[2] == "| ba2 sharing=soft_overlap β=0.5 | 0.250 | 1.03 | 50.0 | 100.0 | 75.0 | 1250 | 99.25 | - | 2.00 |"
+        lines[2] == "| ba2 sharing=soft_overlap β=0.5* | 0.250 | 1.03 | 50.0 | 100.0 | 75.0 | 1250 | 99.25 | - | 2.00 |"
     )
-    assert {line.count("|") for line in lines} == {11}
-    latex = to_latex(_example()).splitlines()
+    assert {line.count("|") for line in lines[:3]} == {11}
+    assert lines[4].startswith("* ended over its budget")
+    latex = to_latex(_example()).splitlines()[1:]
     assert latex[0] == r"\begin{tabular}{lrrrrrrrrr}"
-    assert latex[2].startswith(r"method & FLOP & Params & a\_b & c & mean & S & S$_O$")
-    assert latex[4].startswith(r"ba2 sharing=soft\_overlap $\beta$=0.5 & 0.250 & 1.03 & 50.0")
+    assert latex[2].startswith(r"method & FLOP & Params & a\_b & s & mean & S & S$_O$")
+    assert latex[4].startswith(r"ba2 sharing=soft\_overlap $\beta$=0.5* & 0.250 & 1.03 & 50.0")
     assert latex[4].count("&") == latex[2].count("&") == 9
+
+
+def test_the_same_method_written_in_several_ways_is_one_row(recipe: Recipe) -> None:
+    names = [entry.name for entry in plan_comparison(recipe, ("taps, taps:sparsity=1.0", "taps:sparsity=2"), (0.5,))]
+    assert names == ["feature", "finetune", "taps", "taps-sparsity=2.0"]
+
+
+def test_a_method_that_cannot_be_trained_does_not_keep_the_others_from_it(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(recipe: Recipe, out: Path, *more: object) -> Path:
+        if out.name == "bn":
+            raise TrainingError("the loss is not a number")
+        return train_or_go_on(recipe, out, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("prunus.verbs.compare.train_or_go_on", failing)
+    found = compare(recipe, tmp_path / "out", ("bn", "piggyback"), (0.5,), device="cpu")
+    assert found["failed"] == {"bn": "the loss is not a number"}
+    assert [row["name"] for row in found["rows"]] == ["feature", "finetune", "piggyback"]
+
+
+def test_damaged_results_are_measured_again_and_a_later_command_adds_rows(recipe: Recipe, tmp_path: Path) -> None:
+    first = compare(recipe, tmp_path / "out", ("feature",), (0.5,), device="cpu")
+    (tmp_path / "out" / "feature" / "results.json").write_text('{"spli')
+    second = compare(recipe, tmp_path / "out", ("feature", "bn"), (0.5,), device="cpu")
+    assert [row["name"] for row in second["rows"]] == ["feature", "bn", "finetune"]
+    assert second["rows"][0]["accuracies"] == first["rows"][0]["accuracies"]
+
+
+def test_what_cannot_be_measured_is_refused_before_anything_is_trained(recipe: Recipe, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecipeError, match="file is a file; name a folder"):
+        compare(recipe, tmp_path / "file", "bn", device="cpu")
+    with pytest.raises(UnknownNameError, match="unknown split 'tset'"):
+        compare(recipe, tmp_path / "out", "bn", device="cpu", split="tset")
+    soft = recipe.model_copy(update={"sharing": Sharing(loss="soft_overlap"), "method": None})
+    with pytest.raises(RecipeError, match="as in ba2:sharing=soft_overlap"):
+        compare(soft, tmp_path / "out", "bn", device="cpu")
+    assert not (tmp_path / "out").exists()
+    validated = compare(recipe, tmp_path / "out", "feature", device="cpu", split="validation")
+    assert validated["split"] == "validation"

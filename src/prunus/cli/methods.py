@@ -22,7 +22,7 @@ def command(as_json: AsJson = False) -> None:
     table.add_column("method", no_wrap=True)
     table.add_column("what it does, and its paper")
     table.add_column("a domain adds")
-    table.add_column("10 domains", justify="right")
+    table.add_column("Params", justify="right")
     table.add_column("MACs", justify="right")
     for row in rows:
         described = f"{row.summary}\n[dim]{row.paper}[/]"
@@ -32,13 +32,13 @@ def command(as_json: AsJson = False) -> None:
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        f"10 domains: weights and switches of {EXAMPLE} for its source domain, unadapted, and {NUM_DOMAINS} "
-        "more,\nrelative to the network alone, before anything is pruned or chosen. MACs: relative to the network.\n"
+        f"Params: weights and switches of {EXAMPLE} for its source domain, unadapted, and {NUM_DOMAINS} more, "
+        "relative to the network alone, before anything is pruned or chosen. MACs: relative to the network.\n"
     )
     console.print("Options, under [method] in a recipe, with their defaults:", markup=False)
     for row in rows:
-        if row.options:
-            console.print(f"  {row.name}: " + ", ".join(f"{key} = {value}" for key, value in row.options.items()))
+        for key, option in row.options.items():
+            console.print(f"  {row.name}: {key} = {option.default}  [dim]{option.description}[/]")
     console.print(
         f"\nA budget limits {budgeted}.\nThese and {masked} have masks, "
         'which [sharing] loss = "soft_overlap" pushes apart.',

@@ -25,7 +25,7 @@ def command(
     device: Device = "auto",
     no_cache: NoCache = False,
 ) -> None:
-    """Train all domains of a recipe together, within its budget."""
+    """Train all domains of a recipe by its method; with a budget, within it."""
     from prunus.cli.progress import TrainingProgress
     from prunus.verbs import train as verbs
 
@@ -45,7 +45,7 @@ def command(
             "name a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"
         )
     console.print(
-        f"Done. Next: prunus evaluate {run}, then prunus prune {run} --out model.prunus",
+        f"Done. Next: {verbs.next_steps(run)}",
         highlight=False,
         soft_wrap=True,
     )

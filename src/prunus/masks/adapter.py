@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from prunus.backbone.probe import Probe
+
 Branch = Callable[[Tensor, Tensor], Tensor]  # a layer's input and output -> what the next layer sees
-Shapes = Mapping[str, tuple[int, ...]]  # layer -> its output for one image, in the order in which layers end
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class Adapter(nn.Module):
         """Name the layer after which a domain leaves the network, if it does."""
         return None
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
-        """Count what a domain pays, over the layers that it runs through."""
+    def cost(self, domain: int, run: Probe) -> Cost:
+        """Count what a domain pays; `run` has the layers that it runs through."""
         return Cost()
 
 

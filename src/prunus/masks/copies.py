@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.backbone.probe import Probe
+from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.per_domain import PerDomain
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
@@ -16,10 +17,11 @@ COUNTERS = "num_batches_tracked"  # torch counts batches in every norm; no predi
 
 def norm_layers(network: nn.Module) -> list[str]:
     """Name all norms: torch's with their subclasses, and timm's own, which are known by their names only."""
-    return [name for name, module in network.named_modules() if _is_norm(module)]
+    return [name for name, module in network.named_modules() if is_norm(module)]
 
 
-def _is_norm(module: nn.Module) -> bool:
+def is_norm(module: nn.Module) -> bool:
+    """Tell whether a module is a norm with weights or statistics of its own."""
     has_own = next(module.parameters(recurse=False), None) is not None
     return isinstance(module, NORMS) or ("Norm" in type(module).__name__ and has_own)
 
@@ -41,12 +43,12 @@ class Copies(Adapter):
         """Give one domain's copies by the backbone's names; running statistics are updated in place."""
         return self.copies.of(0 if self.together else domain)
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count convolution weights, and apart from them everything else."""
         weights = side = 0
         for name, tensor in self.tensors(domain, {}).items():
             layer, _, key = name.rpartition(".")
-            if layer in shapes and key != COUNTERS:
+            if layer in run.shapes and key != COUNTERS:
                 is_weight = layer in self.convs and key == "weight"
                 weights, side = weights + is_weight * tensor.numel(), side + (not is_weight) * tensor.numel()
         if self.together:

@@ -24,9 +24,15 @@ class MultiDomainNet(nn.Module):
     """
 
     def __init__(
-        self, network: nn.Module, num_features: int, classes: Mapping[str, Sequence[str]], adapters: Sequence[Adapter]
+        self,
+        network: nn.Module,
+        num_features: int,
+        classes: Mapping[str, Sequence[str]],
+        adapters: Sequence[Adapter],
+        image_size: int = 64,
     ) -> None:
         super().__init__()
+        self.image_size = image_size
         self.network = network.requires_grad_(False)
         self.classes = {domain: tuple(names) for domain, names in classes.items()}
         self.adapter_list = nn.ModuleList(adapters)

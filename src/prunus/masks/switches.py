@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.backbone.probe import Probe
+from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.binarize import START_SCORE, THRESHOLD, binarize
 from prunus.masks.layout import SwitchLayout
 
@@ -46,7 +47,7 @@ class Switches(Adapter):
         """Learn the scores with Adam."""
         return [self.scores_DM]
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count a bit per switch."""
         masks = {name: mask[domain] for name, mask in self.layer_masks().items()}
         return Cost(switches=self.layout.num_switches, masks=masks)

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
-from prunus.masks.adapter import Adapter, Branch, Cost, Shapes
+from prunus.masks.adapter import Adapter, Branch, Cost
 from prunus.masks.copies import COUNTERS, DomainNorms
+from prunus.masks.layout import convolutions
 from prunus.masks.per_domain import PerDomain
 from prunus.methods.method import Method, NoOptions
 
 
 def adapted_convs(network: nn.Module) -> dict[str, nn.Conv2d]:
     """Find the convolutions with kernels larger than 1x1: beside a 1x1 convolution an adapter would be a copy."""
-    convs = {name: module for name, module in network.named_modules() if isinstance(module, nn.Conv2d)}
-    larger = {name: conv for name, conv in convs.items() if prod(conv.weight.shape[2:]) > 1}
-    return larger or convs
+    convs = convolutions(network)
+    chosen = [conv.name for conv in convs if conv.kernel_area > 1] or [conv.name for conv in convs]
+    return {name: cast("nn.Conv2d", network.get_submodule(name)) for name in chosen}
 
 
 class ParallelAdapters(Adapter):
@@ -42,18 +43,32 @@ class ParallelAdapters(Adapter):
         """Add the 1x1 convolution of the input to the output."""
         return {name: _beside(self.convs[name], weight) for name, weight in self.weights.of(domain).items()}
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count the 1x1 convolutions."""
-        sizes = {name: weight.numel() for name, weight in self.weights.of(domain).items() if name in shapes}
-        return Cost(weights=sum(sizes.values()), macs=sum(n * prod(shapes[name][1:]) for name, n in sizes.items()))
+        sizes = {name: weight.numel() for name, weight in self.weights.of(domain).items() if name in run.positions}
+        return Cost(weights=sum(sizes.values()), macs=sum(n * run.positions[name] for name, n in sizes.items()))
 
 
 def _beside(conv: nn.Conv2d, weight: Tensor) -> Branch:
     def branch(x: Tensor, y: Tensor) -> Tensor:
-        added = F.conv2d(x, weight, stride=conv.stride, groups=conv.groups)
-        return y + added[..., : y.shape[-2], : y.shape[-1]]  # a convolution without padding ends earlier
+        pads = [_pads(conv, axis, x.shape[axis - 2], y.shape[axis - 2]) for axis in (1, 0)]
+        x = F.pad(x, [*pads[0], *pads[1]]) if any(map(any, pads)) else x
+        return y + F.conv2d(x, weight, stride=conv.stride, groups=conv.groups)
 
     return branch
+
+
+def _pads(conv: nn.Conv2d, axis: int, size: int, outputs: int) -> tuple[int, int]:
+    """Give what to add before and after an image's side, so that a 1x1 kernel sees the centres of the larger ones."""
+    stride, reach = conv.stride[axis], conv.dilation[axis] * (conv.kernel_size[axis] - 1)
+    if conv.padding == "same":
+        padding = reach // 2
+    elif "Same" in type(conv).__name__:  # timm's pads as much as it needs
+        padding = max((outputs - 1) * stride + reach + 1 - size, 0) // 2
+    else:
+        padding = int(conv.padding[axis]) if conv.padding != "valid" else 0
+    before = padding - reach // 2
+    return before, (outputs - 1) * stride + 1 - (size + before)
 
 
 class SeriesAdapters(Adapter):
@@ -71,12 +86,12 @@ class SeriesAdapters(Adapter):
         """Add the 1x1 convolution of the normalized output to the output."""
         return {name: _after(unit) for name, unit in self._units(domain).items()}
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count the 1x1 convolutions, and apart from them their norms."""
-        units = {name: unit.state_dict() for name, unit in self._units(domain).items() if name in shapes}
+        units = {name: unit.state_dict() for name, unit in self._units(domain).items() if name in run.positions}
         weights = {name: tensors.pop("1.weight").numel() for name, tensors in units.items()}
         side = sum(t.numel() for unit in units.values() for key, t in unit.items() if not key.endswith(COUNTERS))
-        macs = sum(count * prod(shapes[name][1:]) for name, count in weights.items())
+        macs = sum(count * run.positions[name] for name, count in weights.items())
         return Cost(weights=sum(weights.values()), side=side, macs=macs)
 
     def _units(self, domain: int) -> dict[str, nn.Module]:
@@ -106,12 +121,13 @@ def build_series(backbone: Backbone, classes: Sequence[int], options: NoOptions)
 PARALLEL = Method(
     summary="a 1x1 convolution beside every larger one",
     paper="Rebuffi et al., CVPR 2018",
-    cost="1/9 of the weights of 3x3 convolutions",
+    cost="outputs x inputs per larger convolution",
     build=build_parallel,
 )
 SERIES = replace(
     PARALLEL,
     summary="a norm and a 1x1 convolution after every larger one",
+    cost="outputs x outputs per larger convolution",
     paper="Rebuffi et al., NIPS 2017",
     build=build_series,
 )

@@ -30,12 +30,14 @@ FEATURE = Method(
     paper="baseline: feature extractor",
     cost="nothing",
     build=build_feature,
+    packable=True,
 )
 BN = Method(
     summary="a classifier and batch norms per domain",
     paper="Bilen and Vedaldi, 2017",
     cost="its norms",
     build=build_bn,
+    packable=True,
 )
 FINETUNE = Method(
     summary="a whole network per domain, every weight trained",

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from prunus.backbone.probe import Probe
-from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.copies import COUNTERS
 from prunus.masks.layout import ConvShape, convolutions
 from prunus.masks.network import MultiDomainNet
@@ -19,34 +19,34 @@ from prunus.measure.cost import CostReport, DomainCost, LayerCost, count_layer
 @torch.no_grad()
 def network_costs(net: MultiDomainNet, probe: Probe) -> CostReport:
     """Count what every domain uses of the backbone, what it adds, and what all keep together."""
-    places = range(len(net.domains))
-    shapes = [_reached(net.adapters, place, probe.shapes) for place in places]
-    claims = [[adapter.cost(place, shapes[place]) for adapter in net.adapters] for place in places]
-    layers = tuple(_layer(conv, claims, shapes, probe.positions[conv.name]) for conv in convolutions(net.network))
-    own = tuple(
-        DomainCost(
-            bits=sum(32 * claim.weights + claim.switches for claim in claims[place]),
-            side_bits=32 * sum(claim.side for claim in claims[place]) + _head_bits(net, place, probe.shapes, shapes),
-            macs=sum(claim.macs for claim in claims[place]),
-        )
-        for place in places
-    )
+    runs = [_reached(net.adapters, place, probe) for place in range(len(net.domains))]
+    claims = [[adapter.cost(place, run) for adapter in net.adapters] for place, run in enumerate(runs)]
+    layers = tuple(_layer(conv, claims, runs, probe.positions[conv.name]) for conv in convolutions(net.network))
+    own = []
+    for place, row in enumerate(claims):
+        leaves_early = len(runs[place].shapes) < len(probe.shapes)  # and does without the head
+        head = 0 if leaves_early else sum(parameter.numel() for parameter in net.heads[place].parameters())
+        bits = sum(32 * claim.weights + claim.switches for claim in row)
+        side_bits = 32 * (head + sum(claim.side for claim in row))
+        own.append(DomainCost(bits, side_bits, sum(claim.macs for claim in row)))
     shared = 32 * sum(max(claim.shared_weights for claim in row) for row in zip(*claims, strict=True))
-    return CostReport(net.domains, layers, own, shared, _frozen_side_bits(net))
+    return CostReport(net.domains, layers, tuple(own), shared, _frozen_side_bits(net, runs))
 
 
-def _reached(adapters: list[Adapter], domain: int, shapes: Shapes) -> Shapes:
+def _reached(adapters: list[Adapter], domain: int, probe: Probe) -> Probe:
     """Keep the layers that a domain runs through; one that ends after the exit was not run to its end."""
     stop = next((stop for adapter in adapters if (stop := adapter.stop(domain)) is not None), None)
-    names = list(shapes)
-    return {name: shapes[name] for name in (names if stop is None else names[: names.index(stop) + 1])}
+    names = list(probe.shapes)
+    reached = names if stop is None else names[: names.index(stop) + 1]
+    positions = {name: count for name, count in probe.positions.items() if name in set(reached)}
+    return Probe(probe.num_features, positions, {name: probe.shapes[name] for name in reached})
 
 
-def _layer(conv: ConvShape, claims: list[list[Cost]], shapes: list[Shapes], positions: int) -> LayerCost:
+def _layer(conv: ConvShape, claims: list[list[Cost]], runs: list[Probe], positions: int) -> LayerCost:
     weights = (conv.out_channels, conv.in_channels, *conv.kernel)
     used_DOI, read = [], torch.zeros(weights, dtype=torch.bool)
     for place, row in enumerate(claims):
-        in_use = torch.full(weights, conv.name in shapes[place])
+        in_use = torch.full(weights, conv.name in runs[place].shapes)
         for claim in row:
             if conv.name in claim.masks:
                 in_use = in_use & claim.masks[conv.name].cpu()
@@ -57,15 +57,18 @@ def _layer(conv: ConvShape, claims: list[list[Cost]], shapes: list[Shapes], posi
     return count_layer(conv.name, mask_DOI, conv.kernel_area, positions, int(read.sum()))
 
 
-def _head_bits(net: MultiDomainNet, place: int, all_shapes: Shapes, shapes: list[Shapes]) -> int:
-    """Count the head, which a domain that leaves early does without."""
-    leaves_early = len(shapes[place]) < len(all_shapes)
-    return 0 if leaves_early else 32 * sum(parameter.numel() for parameter in net.heads[place].parameters())
-
-
-def _frozen_side_bits(net: MultiDomainNet) -> int:
-    """Count the backbone's own norms, biases and the like where at least one domain has none in their place."""
-    replaced = set.intersection(*(set(net.tensors(domain)) for domain in net.domains))
+def _frozen_side_bits(net: MultiDomainNet, runs: list[Probe]) -> int:
+    """Count the backbone's norms, biases and the like that some domain runs through and has nothing in the place of."""
     weights = {f"{conv.name}.weight" for conv in convolutions(net.network)}
-    kept = [name for name in net.network.state_dict() if name not in replaced | weights and not name.endswith(COUNTERS)]
-    return sum(32 * int(net.network.state_dict()[name].numel()) for name in kept)
+    needed: set[str] = set()
+    for domain, run in zip(net.domains, runs, strict=True):
+        own = net.tensors(domain)
+        needed |= {name for name in net.network.state_dict() if name not in own and _is_run(name, run)}
+    state = net.network.state_dict()
+    return sum(32 * int(state[name].numel()) for name in needed - weights if not name.endswith(COUNTERS))
+
+
+def _is_run(name: str, run: Probe) -> bool:
+    """Tell whether a tensor's layer, or a layer inside it, is run; the network itself always is."""
+    layer = name.rpartition(".")[0]
+    return layer in run.shapes or not layer or any(each.startswith(f"{layer}.") for each in run.shapes)

@@ -18,9 +18,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
-from prunus.masks.adapter import Adapter, Branch, Cost, Shapes
+from prunus.masks.adapter import Adapter, Branch, Cost
 from prunus.masks.copies import norm_layers
 from prunus.masks.per_domain import PerDomain
 from prunus.methods.adapters import adapted_convs
@@ -57,11 +58,12 @@ class AddedAttention(Adapter):
             for name, weight in self.attention.of(domain).items()
         }
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count the 1x1 convolutions at their coarser resolution and, apart from them, the scales."""
-        sizes = {name: weight.numel() for name, weight in self.attention.of(domain).items() if name in shapes}
-        macs = sum(count * prod(_pooled(shapes[name], self.pooling)) for name, count in sizes.items())
-        return Cost(weights=sum(sizes.values()), side=sum(shapes[name][0] for name in sizes), macs=macs)
+        sizes = {name: weight.numel() for name, weight in self.attention.of(domain).items() if name in run.shapes}
+        calls = {name: run.positions[name] // prod(run.shapes[name][1:]) for name in sizes}
+        macs = sum(n * calls[name] * prod(_pooled(run.shapes[name], self.pooling)) for name, n in sizes.items())
+        return Cost(weights=sum(sizes.values()), side=sum(run.shapes[name][0] for name in sizes), macs=macs)
 
 
 def _adding(weight: Tensor, scale: Tensor, groups: int, pooling: int) -> Branch:
@@ -90,7 +92,7 @@ class OwnBiases(Adapter):
         """Give one domain's biases."""
         return self.biases.of(domain)
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count them apart from the convolutions."""
         return Cost(side=sum(bias.numel() for bias in self.biases.of(domain).values()))
 
@@ -104,7 +106,7 @@ def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[
 METHOD = Method(
     summary="only summands: attention maps and biases, for little memory in training",
     paper="Yang et al., CVPRW 2022",
-    cost="1/9 of the weights of 3x3 convolutions",
+    cost="outputs x inputs per larger convolution",
     build=build,
     options=Options,
 )

@@ -8,7 +8,7 @@ Legend: D = domains, E = exits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import torch
@@ -16,10 +16,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.errors import BackboneError
-from prunus.masks.adapter import Adapter, Branch, Cost, LeavesEarly, Shapes
+from prunus.masks.adapter import Adapter, Branch, Cost, LeavesEarly
 from prunus.masks.copies import DomainNorms
 from prunus.methods.adapters import ParallelAdapters
 from prunus.methods.method import Method
@@ -34,7 +35,7 @@ class Options(Settings):
     exits: int = Field(default=3, ge=2, description="the last one included")
 
 
-def exit_layers(network: nn.Module, shapes: Shapes, num_exits: int) -> list[str]:
+def exit_layers(network: nn.Module, shapes: Mapping[str, tuple[int, ...]], num_exits: int) -> list[str]:
     """Name the layers after which the early exits lie: the ends of the network's last stages but the very last."""
     info = getattr(network, "feature_info", None) or ()
     stages = [str(stage["module"]) for stage in info if len(shapes.get(stage["module"], ())) == 3]
@@ -49,7 +50,8 @@ def exit_layers(network: nn.Module, shapes: Shapes, num_exits: int) -> list[str]
 class Exits(Adapter):
     """A classifier per domain and early exit, and how well each exit did lately."""
 
-    accuracy_DE: Tensor  # noqa: N815  # shape suffix
+    accuracy_DE: Tensor  # noqa: N815  # shape suffix; a running sum, with the weights of which seen_D is the sum
+    seen_D: Tensor  # noqa: N815
 
     def __init__(self, layers: dict[str, int], classes: Sequence[int], tolerance: float) -> None:
         super().__init__()
@@ -58,13 +60,14 @@ class Exits(Adapter):
             nn.ModuleList(nn.Linear(channels, count) for channels in layers.values()) for count in classes
         )
         self.register_buffer("accuracy_DE", torch.zeros(len(classes), len(layers) + 1))
+        self.register_buffer("seen_D", torch.zeros(len(classes)))
         self._seen: list[Tensor] = []  # the early exits' logits of the batch that is being learned
 
     def chosen(self, domain: int) -> int:
         """Choose the earliest exit that is nearly as good as the best; before any training, the last."""
-        accuracy_E = self.accuracy_DE[domain]
-        if not accuracy_E.any():
+        if not self.seen_D[domain]:
             return len(self.layers)
+        accuracy_E = self.accuracy_DE[domain] / self.seen_D[domain]
         return int((accuracy_E >= accuracy_E.max() - self.tolerance).nonzero()[0])
 
     def branches(self, domain: int) -> dict[str, Branch]:
@@ -85,9 +88,10 @@ class Exits(Adapter):
         with torch.no_grad():
             right_E = torch.stack([(found.argmax(1) == labels).to(logits.dtype).mean() for found in [*early, logits]])
             self.accuracy_DE[domain].lerp_(right_E, 1 - MEMORY)
+            self.seen_D[domain].lerp_(torch.ones_like(self.seen_D[domain]), 1 - MEMORY)
         return torch.stack([F.cross_entropy(found, labels) for found in early]).sum()
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count the chosen exit's classifier."""
         stop = self.stop(domain)
         head = [] if stop is None else list(self._head(domain, self.layers.index(stop)).parameters())
@@ -128,7 +132,7 @@ def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[
 METHOD = Method(
     summary="parallel adapters, and the earliest of three exits that will do",
     paper="Senhaji et al., ICPR 2020",
-    cost="1/9 of the 3x3 weights before its exit",
+    cost="parallel adapters before its exit",
     build=build,
     options=Options,
 )

@@ -91,6 +91,10 @@ KEEPING: dict[Callable[..., Any], Callable[..., Keeping]] = {
     F.batch_norm: _keep_of_norm,
     F.avg_pool2d: lambda x, *_, **__: _frozen(x),
     F.adaptive_avg_pool2d: lambda x, *_, **__: _frozen(x),
-    F.relu: lambda *_, **__: _one_bit(0.0, float("inf")),
+    **dict.fromkeys(
+        (F.relu, torch.relu, torch.Tensor.relu, torch.relu_, torch.Tensor.relu_),
+        lambda *_, **__: _one_bit(0.0, float("inf")),
+    ),
+    F.relu6: lambda *_, **__: _one_bit(0.0, 6.0),
     F.hardtanh: lambda _x, min_val=-1.0, max_val=1.0, *_, **__: _one_bit(min_val, max_val),
 }

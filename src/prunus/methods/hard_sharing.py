@@ -22,7 +22,9 @@ from prunus.methods.method import Method
 class Options(Settings):
     """Which convolutions are a domain's own."""
 
-    layers: Literal["early", "late", "random"] = "early"
+    layers: Literal["early", "late", "random"] = Field(
+        default="early", description="which convolutions are a domain's own: early, late or random"
+    )
     share: float = Field(default=0.5, ge=0, le=1, description="of the convolutions")
     seed: int = Field(default=0, ge=0, description="which layers are random")
 

@@ -29,6 +29,7 @@ BA2 = Method(
     build=build,
     masked=True,
     has_budget=True,
+    packable=True,
 )
 BA2_INDIVIDUAL = replace(BA2, summary="BA² as published: one domain after the other", individual=True)
 

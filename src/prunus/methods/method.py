@@ -28,6 +28,7 @@ class Method:
         has_budget: whether usage is pushed below the recipe's budget.
         sharing: the sharing loss that the method means, if it means one.
         together: whether domains learn something together, so that they cannot be trained one after the other.
+        packable: whether a model file can hold it: kernel switches, norms and classifiers.
         individual: whether domains are trained one after the other, whatever the recipe's strategy.
     """
 
@@ -40,4 +41,5 @@ class Method:
     has_budget: bool = False
     sharing: str | None = None
     together: bool = False
+    packable: bool = False
     individual: bool = False

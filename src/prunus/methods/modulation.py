@@ -13,9 +13,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
-from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.copies import DomainNorms
 from prunus.masks.layout import ConvShape, convolutions
 from prunus.masks.per_domain import PerDomain
@@ -43,14 +44,14 @@ class Modulation(Adapter):
         factors = {f"{name}.weight": u_OR @ v_RI[name] for name, u_OR in self.outputs.of(domain).items()}
         return {name: frozen[name] * factor_OI[:, :, None, None] for name, factor_OI in factors.items()}
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count both matrices."""
         tensors = [*self.outputs.of(domain).values(), *self.inputs.of(domain).values()]
         return Cost(weights=sum(tensor.numel() for tensor in tensors))
 
 
 def _start(conv: ConvShape, rank: int) -> tuple[Tensor, Tensor]:
-    """Give 1 x 1 + noise x 0: a product of ones that can grow in every rank."""
+    """Give factors whose product is 1 everywhere: the first rank is all ones, the others wait for V to move."""
     rank = min(rank, conv.out_channels, conv.in_channels)
     u_OR = torch.randn(conv.out_channels, rank) * rank**-0.5
     v_RI = torch.zeros(rank, conv.in_channels)

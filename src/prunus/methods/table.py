@@ -80,12 +80,17 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
         raise RecipeError(f"method {name!r} has no switches to share; remove [sharing]")
     if loss is not None and method.has_budget and loss != method.sharing and (loss in METHODS or method.sharing):
         advice = f'use method = "{loss}"' if loss in METHODS else 'use method = "ba2"'
-        raise RecipeError(f"method {name!r} does not mean the sharing loss {loss!r}; {advice}, or remove sharing.loss")
+        raise RecipeError(f"method {name!r} comes without the sharing loss {loss!r}; {advice}, or remove sharing.loss")
+    if loss is not None and not method.has_budget and loss not in PENALTIES:
+        allowed = ", ".join(map(repr, PENALTIES))
+        raise RecipeError(f"method {name!r} has no budget, so it takes no sharing loss but {allowed}; got {loss!r}")
     return _chosen(name, parse_options(recipe.method), recipe.sharing)
 
 
 def _chosen(name: str, options: Settings, sharing: Sharing) -> ChosenMethod:
     loss = sharing.loss or METHODS[name].sharing
+    if loss is None and sharing.weight is not None:
+        raise RecipeError(f"method {name!r} has no sharing loss to weigh; remove sharing.weight or name sharing.loss")
     weight = sharing.weight or default_weight(loss)
     if loss in PENALTIES and weight == "learned":
         raise RecipeError(f"the weight of {loss!r} cannot be learned, for it never holds; give sharing.weight a number")
@@ -119,7 +124,7 @@ def parse_options(choice: MethodChoice) -> Settings:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            raise UnknownNameError(f"option of method {choice.name!r}", key, model.model_fields) from None
+            raise UnknownNameError(f"{choice.name} option", key, model.model_fields) from None
         raise RecipeError(f"recipe key 'method.{key}': {first['msg']}, got {first['input']!r}") from None
 
 
@@ -137,4 +142,4 @@ def adapt(
         torch.manual_seed(seed)
         parts = chosen.build(backbone, [len(names) for names in classes.values()], options or chosen.options())
         torch.manual_seed(seed)  # heads start the same in every method
-        return MultiDomainNet(backbone.network, backbone.probe.num_features, classes, parts)
+        return MultiDomainNet(backbone.network, backbone.probe.num_features, classes, parts, backbone.preprocess.size)

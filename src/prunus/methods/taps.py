@@ -1,7 +1,8 @@
 """Task adaptive parameter sharing: every domain chooses the layers it adapts, and adds a residual to those.
 
-Wallingford et al., CVPR 2022: W + 1[s > threshold] R, with a score s and a residual R per layer and domain; the loss
-adds sparsity x the share of layers adapted, and gradients pass the indicator unchanged.
+Wallingford et al., CVPR 2022: W + 1[s > threshold] R, with a score s and a residual R per layer and domain, and
+gradients that pass the indicator unchanged. The loss adds sparsity x the share of layers adapted, which pulls at the
+score of an adapted layer as the paper's sum of |s| does; that a score below the threshold is left alone is ours.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
-from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.binarize import binarize
 from prunus.masks.copies import DomainNorms
 from prunus.masks.layout import convolutions
@@ -55,7 +57,7 @@ class ChosenResiduals(Adapter):
         chosen = self.indicators(domain)
         return self.options.sparsity * (chosen * chosen.detach()).mean()
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count the residuals of the adapted layers, and a bit per layer."""
         chosen = self.indicators(domain).bool().tolist()
         weights = sum(conv.num_weights for conv, is_chosen in zip(self.convs, chosen, strict=True) if is_chosen)

@@ -16,9 +16,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
-from prunus.masks.adapter import Adapter, Cost, Shapes
+from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.copies import DomainNorms
 from prunus.masks.layout import SwitchLayout, switch_layout
 from prunus.masks.switches import Switches
@@ -59,7 +60,7 @@ class AffineSwitches(Switches):
         """Learn scores and coefficients with Adam."""
         return [self.scores_DM, self.coefficients_DK]
 
-    def cost(self, domain: int, shapes: Shapes) -> Cost:
+    def cost(self, domain: int, run: Probe) -> Cost:
         """Count a bit per weight and the coefficients; every weight takes part, whatever its bit."""
         return Cost(switches=self.layout.num_switches, weights=self.coefficients_DK.shape[1])
 

@@ -61,8 +61,8 @@ def check_packable(net: MultiDomainNet) -> None:
     """Refuse a method that changes more than a model file holds."""
     if not is_packable(net):
         raise BundleError(
-            "a model file holds kernel switches, norms and classifiers, and this method learns more than that; "
-            "prune a run of ba2, union, intersection, jaccard, bn or feature"
+            "a model file holds kernel switches, norms and classifiers, and this run's method learns more than that; "
+            "measure the run with prunus evaluate, or train one with a budget"
         )
 
 

@@ -8,34 +8,41 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 Comparison = Mapping[str, Any]
+OVER = "*"
+OVER_NOTE = "* ended over its budget: some domain uses more of the kernels than β"
 SCORES = {"S": "s", "S_O": "s_o", "S_P": "s_p", "S_E": "s_e"}
 
 
-def comparison_view(comparison: Comparison, width: int) -> Table:
+def comparison_view(comparison: Comparison, width: int) -> Group:
     """Show a comparison in a terminal; the accuracies of single domains only where there is room for them."""
     cells = _cells(comparison)
+    notes = ["FLOP (MACs), Params: relative to the backbone, FLOP as the mean over the domains. Accuracies in %."]
     if sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) >= width:
         hidden = range(3, 3 + len(comparison["domains"]))
         cells = [[cell for index, cell in enumerate(row) if index not in hidden] for row in cells]
-    table = Table(
-        caption="FLOP, Params: relative to the backbone, FLOP as the mean over the domains. Accuracies in %.",
-        caption_justify="left",
-    )
+        notes.append("The accuracies of single domains need a wider terminal; they are in the files too.")
+    if any(row[0].endswith(OVER) for row in cells):
+        notes.append(OVER_NOTE)
+    table = Table()
     for index, name in enumerate(cells[0]):
-        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=True)
+        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=index > 0, overflow="fold")
     for row in cells[1:]:
         table.add_row(*row)
-    return table
+    return Group(table, *map(Text, notes))
 
 
 def to_markdown(comparison: Comparison) -> str:
     """Write a comparison as a Markdown table."""
     header, *rows = _cells(comparison)
     ruler = ["---", *("---:" for _ in header[1:])]
-    return "".join(f"| {' | '.join(row)} |\n" for row in [header, ruler, *rows])
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in [header, ruler, *rows])
+    over = any(row[0].endswith(OVER) for row in rows)
+    return lines + (f"\n{OVER_NOTE}\n" if over else "")
 
 
 def to_latex(comparison: Comparison) -> str:
@@ -46,6 +53,7 @@ def to_latex(comparison: Comparison) -> str:
     body = "".join(f"{' & '.join(_escape(cell) for cell in row)} \\\\\n" for row in rows)
     columns = "l" + "r" * (len(header) - 1)
     return (
+        f"% needs \\usepackage{{booktabs}}; {OVER_NOTE}\n"
         f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{' & '.join(titles)} \\\\\n\\midrule\n{body}"
         "\\bottomrule\n\\end{tabular}\n"
     )
@@ -53,15 +61,17 @@ def to_latex(comparison: Comparison) -> str:
 
 def to_csv(comparison: Comparison) -> str:
     """Write a comparison with all digits, accuracies as shares."""
-    costs = ["macs_ratio", "params_ratio", "stored_bytes"]
-    header = ["name", "method", "options", "budget", *costs, *comparison["domains"]]
-    header += ["mean_accuracy", *SCORES.values(), "seconds"]
+    first = ["name", "method", "options", "budget", "largest_usage", "union"]
+    first += ["macs_ratio", "params_ratio", "stored_bytes"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
+    writer.writerow([*first, *comparison["domains"], "mean_accuracy", *SCORES.values(), "seconds"])
     for row in comparison["rows"]:
-        known = row | row["accuracies"] | row["scores"] | {"options": json.dumps(row["options"], sort_keys=True)}
-        writer.writerow(["" if known[key] is None else known[key] for key in header])
+        known = row | {"options": " ".join(f"{key}={value}" for key, value in row["options"].items())}
+        accuracies = [row["accuracies"][name] for name in comparison["domains"]]
+        scores = [row["scores"][key] for key in SCORES.values()]
+        # the writer leaves a cell empty for None
+        writer.writerow([*(known[key] for key in first), *accuracies, row["mean_accuracy"], *scores, row["seconds"]])
     return text.getvalue()
 
 
@@ -76,7 +86,10 @@ FORMATS: dict[str, Callable[[Comparison], str]] = {"csv": to_csv, "json": to_jso
 def row_label(row: Mapping[str, Any]) -> str:
     """Name a row as a table does: method, options, budget."""
     options = "".join(f" {key}={value}" for key, value in row["options"].items())
-    return str(row["method"]) + options + ("" if row["budget"] is None else f" β={row['budget']:g}")
+    if row["budget"] is None:
+        return str(row["method"]) + options
+    over = bool(row["largest_usage"] > row["budget"])
+    return f"{row['method']}{options} β={row['budget']:g}" + OVER * over
 
 
 def _cells(comparison: Comparison) -> list[list[str]]:

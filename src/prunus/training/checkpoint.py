@@ -15,7 +15,7 @@ from prunus.errors import TrainingError
 from prunus.files import write_atomically
 from prunus.training.learner import Learner
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)

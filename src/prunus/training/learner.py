@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from prunus.config import Recipe
+from prunus.errors import TrainingError
 from prunus.losses.budget import budget_constraint
 from prunus.losses.duals import ascend
 from prunus.losses.sharing import PENALTIES, find_sharing_loss
@@ -31,9 +32,6 @@ class Batch:
     labels: Tensor
 
 
-CONV_DIMS = 4  # of a convolution's weights
-
-
 class Learner:
     """A network with its optimizers and multipliers; `step` is the whole method of the paper."""
 
@@ -43,9 +41,11 @@ class Learner:
         rows = [parameter for adapter in net.adapters for parameter in adapter.adam_rows()]
         apart = {id(parameter) for parameter in rows}
         others = [p for p in net.parameters() if p.requires_grad and id(p) not in apart]
+        # matrices and kernels that a method learns; classifiers, norms and scores are none
+        weights = {id(p) for adapter in net.adapters for p in adapter.parameters() if p.ndim > 1}
         groups = [
-            {"params": [p for p in others if p.ndim != CONV_DIMS], "base_lr": training.lr},
-            {"params": [p for p in others if p.ndim == CONV_DIMS], "base_lr": training.weight_lr or training.lr},
+            {"params": [p for p in others if id(p) not in weights], "base_lr": training.lr},
+            {"params": [p for p in others if id(p) in weights], "base_lr": training.weight_lr or training.lr},
         ]
         self.sgd = torch.optim.SGD(groups, lr=training.lr, momentum=training.momentum)
         self.adams = [RowAdam(parameter) for parameter in rows]
@@ -133,4 +133,8 @@ class Learner:
             if f"momentum/{name}" in tensors:
                 self.sgd.state[parameter]["momentum_buffer"] = tensors[f"momentum/{name}"].to(parameter.device)
         for name, tensor in self.tensors().items():
+            if name not in tensors or tensors[name].shape != tensor.shape:
+                raise TrainingError(
+                    f"the checkpoint has no fitting {name!r}; was it made by another version of prunus?"
+                )
             tensor.copy_(tensors[name])

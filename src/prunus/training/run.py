@@ -39,10 +39,12 @@ def check_recipe(recipe: Recipe) -> None:
     chosen = choose_method(recipe)
     if chosen.sharing:
         find_sharing_loss(chosen.sharing)
-    if recipe.training.strategy == "individual" and (chosen.method.together or chosen.sharing):
+    alone = recipe.training.strategy == "individual" or chosen.method.individual
+    if alone and (chosen.method.together or chosen.sharing):
+        what = f"the sharing loss {chosen.sharing!r}" if chosen.sharing else f"method {chosen.name!r}"
         raise RecipeError(
-            f"strategy 'individual' trains each domain alone, but with method {chosen.name!r} domains learn together; "
-            'use another strategy, or method = "ba2"'
+            f"strategy 'individual' trains each domain alone, but with {what} domains learn together; "
+            'use another strategy, or method = "ba2" without a sharing loss'
         )
 
 

@@ -9,8 +9,16 @@ from prunus.config import BackboneChoice
 from prunus.methods.costs import network_costs
 from prunus.methods.table import METHODS, adapt
 
-EXAMPLE = "wrn14_2"
+EXAMPLE = "wrn28_4"
 NUM_DOMAINS = 9
+
+
+@dataclass(frozen=True)
+class Option:
+    """A key of a recipe's [method] table."""
+
+    default: object
+    description: str
 
 
 @dataclass(frozen=True)
@@ -21,7 +29,7 @@ class MethodDescription:
     summary: str
     paper: str
     cost: str
-    options: dict[str, object]
+    options: dict[str, Option]
     has_budget: bool
     masked: bool
     params_ratio: float
@@ -41,7 +49,10 @@ def methods() -> list[MethodDescription]:
                 method.summary,
                 method.paper,
                 method.cost,
-                method.options().model_dump(mode="json"),
+                {
+                    key: Option(each.default, each.description or "")
+                    for key, each in method.options.model_fields.items()
+                },
                 method.has_budget,
                 method.masked,
                 costs.params_ratio(with_source=True),

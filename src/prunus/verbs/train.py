@@ -7,8 +7,8 @@ from pathlib import Path
 
 from prunus.config import Recipe
 from prunus.errors import TrainingError
-from prunus.methods.table import with_method
-from prunus.recipes import parse_recipe, recipe_differences
+from prunus.methods.table import choose_method, find_method, with_method
+from prunus.recipes import load_recipe, parse_recipe, recipe_differences
 from prunus.training.checkpoint import read_checkpoint
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer
@@ -35,6 +35,12 @@ def resume(
     return Path(run)
 
 
+def next_steps(run: str | Path) -> str:
+    """Say what one can do with a run."""
+    method = find_method(choose_method(load_recipe(RunFolder(Path(run)).recipe)).name)
+    return f"prunus evaluate {run}" + (f", then prunus prune {run} --out model.prunus" if method.packable else "")
+
+
 def train_or_go_on(
     recipe: Recipe, out: str | Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
 ) -> Path:
@@ -43,8 +49,10 @@ def train_or_go_on(
     if not folder.recipe.exists():
         return train(recipe, out, observers, device, use_cache)
     saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-    if saved and recipe_differences(with_method(recipe), parse_recipe(saved.identity.recipe)):
-        raise TrainingError(f"{out} holds a run of another recipe; remove the folder or choose another --out")
+    changes = recipe_differences(parse_recipe(saved.identity.recipe), with_method(recipe)) if saved else []
+    if changes:
+        differing = "; ".join(changes[:3])
+        raise TrainingError(f"{out} holds a run of another recipe ({differing}); remove {out} or choose another --out")
     if saved and saved.step == saved.total_steps:
         return Path(out)
     return resume(out, observers, device, recipe, use_cache)

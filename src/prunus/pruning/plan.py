@@ -1,0 +1,129 @@
+"""Decide what stays of a network, as plain data; nothing is touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from prunus.errors import BackboneError
+from prunus.files import write_json
+from prunus.masks.layout import convolutions
+from prunus.masks.network import MultiDomainNet
+from prunus.pruning.channels import ChannelFlow
+from prunus.pruning.trace import TracedNetwork, trace
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """What stays of one convolution, and why the rest goes.
+
+    Args:
+        unread: output channels that no domain reads.
+        constant: output channels that are read, but constant in every domain; what reads them gets the constant.
+    """
+
+    name: str
+    outputs: tuple[int, ...]
+    inputs: tuple[int, ...]
+    num_outputs: int
+    num_inputs: int
+    unread: int
+    constant: int
+    kernels: int
+    num_kernels: int
+
+
+@dataclass(frozen=True)
+class PrunePlan:
+    """What stays: channels of every result of the network's graph, and the same told layer by layer."""
+
+    layers: tuple[LayerPlan, ...]
+    channels: dict[str, tuple[int, ...]]
+    features: tuple[int, ...]
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
+        write_json(Path(path), asdict(self))
+
+    def __str__(self) -> str:
+        rows = [f"{'layer':40} {'outputs':>13} {'unread':>7} {'constant':>9} {'inputs':>13} {'kernels':>17}"]
+        for layer in self.layers:
+            outputs, inputs = f"{len(layer.outputs)} / {layer.num_outputs}", f"{len(layer.inputs)} / {layer.num_inputs}"
+            kernels = f"{layer.kernels} / {layer.num_kernels}"
+            rows.append(
+                f"{layer.name:40} {outputs:>13} {layer.unread:>7} {layer.constant:>9} {inputs:>13} {kernels:>17}"
+            )
+        return "\n".join(rows)
+
+
+def load_plan(path: str | Path) -> PrunePlan:
+    """Read a plan that was saved."""
+    try:
+        content: dict[str, Any] = json.loads(Path(path).read_text())
+        layers = tuple(
+            LayerPlan(**each | {"outputs": tuple(each["outputs"]), "inputs": tuple(each["inputs"])})
+            for each in content["layers"]
+        )
+        channels = {name: tuple(kept) for name, kept in content["channels"].items()}
+        return PrunePlan(layers, channels, tuple(content["features"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackboneError(f"{path} is not a plan: {error}") from None
+
+
+def follow(net: MultiDomainNet) -> tuple[TracedNetwork, ChannelFlow]:
+    """Trace a network and follow its channels in every domain."""
+    traced = trace(net.network, net.image_size)
+    with torch.no_grad():
+        return traced, ChannelFlow(traced, [net.tensors(domain) for domain in net.domains])
+
+
+def plan_pruning(net: MultiDomainNet) -> PrunePlan:
+    """Find the kernels and channels that no domain needs: unread ones, and constants that can be folded away."""
+    traced, flow = follow(net)
+    channels = {name: tuple(flow.kept(name)) for name in flow.results}
+    output = next(node for node in traced.module.graph.nodes if node.op == "output")
+    features = channels[output.all_input_nodes[0].name]
+    return PrunePlan(_layers(net.network, traced, flow, channels), channels, features)
+
+
+def _layers(
+    network: nn.Module, traced: TracedNetwork, flow: ChannelFlow, channels: dict[str, tuple[int, ...]]
+) -> tuple[LayerPlan, ...]:
+    nodes = {str(node.target): node for node in traced.module.graph.nodes if node.op == "call_module"}
+    found = []
+    for conv in convolutions(network):
+        node = nodes.get(conv.name)
+        if node is None:
+            raise BackboneError(f"layer {conv.name!r} takes no part in the network; choose a network without it")
+        result, outputs = flow.results.get(node.name), channels.get(node.name, tuple(range(conv.out_channels)))
+        inputs = channels.get(node.all_input_nodes[0].name, ())
+        gone = sorted(set(range(conv.out_channels)) - set(outputs))
+        unread = 0 if result is None else int((~result.read.any(0))[gone].sum())
+        found.append(
+            LayerPlan(
+                conv.name,
+                outputs,
+                inputs,
+                conv.out_channels,
+                len(flow.results[node.all_input_nodes[0].name].ids),
+                unread,
+                len(gone) - unread,
+                _live_kernels(flow, conv.name, node.name, outputs, inputs),
+                conv.num_kernels,
+            )
+        )
+    return tuple(found)
+
+
+def _live_kernels(flow: ChannelFlow, conv: str, node: str, outputs: Sequence[int], inputs: Sequence[int]) -> int:
+    """Count the kernels that some domain uses for an output it reads, of an input that stays."""
+    if conv not in flow.live:
+        return len(outputs) * len(inputs)
+    used_OI = (flow.live[conv] & flow.results[node].read[:, :, None]).any(0)[list(outputs)]
+    return int((used_OI if used_OI.shape[1] < len(inputs) else used_OI[:, list(inputs)]).sum())

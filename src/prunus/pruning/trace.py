@@ -1,0 +1,60 @@
+"""A network as a graph of operations, with the shape of every result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, fx, nn
+
+from prunus.errors import BackboneError
+from prunus.masks.copies import is_norm
+
+
+@dataclass(frozen=True)
+class TracedNetwork:
+    """A network's graph, and the shapes of its tensors for one image."""
+
+    module: fx.GraphModule
+    shapes: dict[str, tuple[int, ...]]
+
+    def layer(self, node: fx.Node) -> nn.Module | None:
+        """Give the layer that a node calls, if it calls one."""
+        return self.module.get_submodule(str(node.target)) if node.op == "call_module" else None
+
+
+def trace(network: nn.Module, size: int) -> TracedNetwork:
+    """Trace a network down to its layers; the network's own modules are used, not copied."""
+    try:
+        module = fx.GraphModule(network, _LayerTracer().trace(network))
+    except Exception as error:  # tracing runs the network's own code, which may fail in any way
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BackboneError(
+            f"the network cannot be traced as a graph ({reason}), so that no channel can be removed; "
+            "choose a network without control flow that depends on images"
+        ) from error
+    return TracedNetwork(module, _Shapes(module).record(size))
+
+
+class _LayerTracer(fx.Tracer):
+    """Goes into every module that is not a layer of torch or a norm."""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return is_norm(m) or isinstance(m, nn.Conv2d) or super().is_leaf_module(m, module_qualified_name)
+
+
+class _Shapes(fx.Interpreter):
+    @torch.no_grad()
+    def record(self, size: int) -> dict[str, tuple[int, ...]]:
+        self.found: dict[str, tuple[int, ...]] = {}
+        was_training = self.module.training
+        self.module.eval()
+        self.run(torch.zeros(1, 3, size, size))
+        self.module.train(was_training)
+        return self.found
+
+    def run_node(self, n: fx.Node) -> object:
+        result = super().run_node(n)
+        if isinstance(result, Tensor):
+            self.found[n.name] = tuple(result.shape)
+        return result

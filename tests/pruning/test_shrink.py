@@ -1,0 +1,252 @@
+"""The smaller network gives the masked network's logits, whatever the masks; and it is smaller."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from prunus.backbone.probe import probe_network
+from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.config import BackboneChoice
+from prunus.errors import BackboneError
+from prunus.images import Preprocess
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.table import adapt
+from prunus.pruning.plan import load_plan, plan_pruning
+from prunus.pruning.shrink import shrink
+
+CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
+NETWORKS = (
+    "wrn14_2",
+    "wrn28_4",
+    "timm/resnet50",
+    "timm/mobilenetv2_100",
+    "timm/mobilenetv3_large_100",
+    "timm/efficientnet_lite0",
+    "timm/regnety_002",
+    "timm/densenet121",
+    "timm/convnext_atto",
+)
+
+
+@cache
+def _backbone(name: str) -> Backbone:
+    weights = "random" if name.startswith("timm/") else "pretrained"
+    return load_backbone(BackboneChoice(name=name, weights=weights, size=32 if name == "wrn14_2" else 64))
+
+
+def _net(backbone: Backbone, seed: int, modes: list[str]) -> MultiDomainNet:
+    """A network whose convolutions each have one of several kinds of masks, and whose norms differ by domain."""
+    net = adapt(backbone, CLASSES, "union")
+    generator = torch.Generator().manual_seed(seed)
+    assert net.switches is not None
+    with torch.no_grad():
+        for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
+            if not name.startswith("network.") and ("running_mean" in name or tensor.requires_grad):
+                tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
+        scores = net.switches.scores_DM.fill_(1.0)
+        for index, view in enumerate(net.switches.layout.views(scores).values()):
+            _switch_off(view, modes[index % len(modes)], generator)
+    return net.eval()
+
+
+def _switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> None:
+    def drawn(share: float, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator) < share
+
+    if mode == "layer off":
+        scores_DOI[:] = -1
+    elif mode == "dead channels":
+        scores_DOI[:, drawn(0.4, scores_DOI.shape[1])] = -1
+    elif mode == "dead in one domain":
+        scores_DOI[0, drawn(0.4, scores_DOI.shape[1])] = -1
+    elif mode == "unread inputs":
+        scores_DOI[:, :, drawn(0.4, scores_DOI.shape[2])] = -1
+    elif mode == "sparse":
+        scores_DOI[drawn(0.8, *scores_DOI.shape)] = -1
+
+
+MODES = ["everything on", "layer off", "dead channels", "dead in one domain", "unread inputs", "sparse"]
+
+
+def _conv_weights(network: nn.Module) -> int:
+    return sum(module.weight.numel() for module in network.modules() if isinstance(module, nn.Conv2d))
+
+
+def _assert_same_logits(net: MultiDomainNet, small: MultiDomainNet, size: int) -> None:
+    images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for domain in net.domains:
+            expected, found = net(images, domain), small(images, domain)
+            assert bool(torch.isfinite(expected).all())
+            assert float((found - expected).abs().max()) <= 1e-5 * max(1.0, float(expected.abs().max()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**31), modes=st.lists(st.sampled_from(MODES), min_size=1, max_size=5))
+def test_the_shrunk_network_gives_the_masked_networks_logits(name: str, seed: int, modes: list[str]) -> None:
+    backbone = _backbone(name)
+    net = _net(backbone, seed, modes)
+    small = shrink(net, plan_pruning(net))
+    assert _conv_weights(small.network) <= _conv_weights(net.network)
+    _assert_same_logits(net, small, backbone.preprocess.size)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_dead_channels_make_every_network_smaller_and_leave_the_given_one_alone(name: str) -> None:
+    backbone = _backbone(name)
+    net = _net(backbone, 3, ["dead channels"])
+    before = {key: tensor.clone() for key, tensor in net.state_dict().items()}
+    plan = plan_pruning(net)
+    small = shrink(net, plan)
+    assert _conv_weights(small.network) < 0.95 * _conv_weights(net.network)
+    assert {key: torch.equal(tensor, before[key]) for key, tensor in net.state_dict().items()} == dict.fromkeys(
+        before, True
+    )
+    _assert_same_logits(net, small, backbone.preprocess.size)
+
+
+def test_with_everything_on_nothing_goes() -> None:
+    net = _net(_backbone("wrn14_2"), 1, ["everything on"])
+    plan = plan_pruning(net)
+    assert all(len(layer.outputs) == layer.num_outputs and layer.kernels == layer.num_kernels for layer in plan.layers)
+    assert _conv_weights(shrink(net, plan).network) == _conv_weights(net.network)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**31), modes=st.lists(st.sampled_from(MODES), min_size=1, max_size=13))
+def test_any_mixture_of_masks_shrinks_exactly(seed: int, modes: list[str]) -> None:
+    backbone = _backbone("wrn14_2")
+    net = _net(backbone, seed, modes)
+    _assert_same_logits(net, shrink(net, plan_pruning(net)), backbone.preprocess.size)
+
+
+def _tiny(network: nn.Module) -> MultiDomainNet:
+    torch.manual_seed(0)
+    preprocess = Preprocess(size=8, resize=8, mean=(0, 0, 0), std=(1, 1, 1))
+    return adapt(Backbone("tiny", network, preprocess, probe_network(network, 8)), CLASSES, "union").eval()
+
+
+def test_a_dead_filters_bias_is_folded_exactly_up_to_the_border() -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 2, 3, padding=1, bias=False),
+        nn.BatchNorm2d(2),
+        nn.ReLU(),
+        nn.Conv2d(2, 4, 3, padding=1, bias=False),
+        nn.Flatten(),
+    )
+    net = _tiny(network)
+    assert net.switches is not None
+    with torch.no_grad():
+        net.switches.layout.views(net.switches.scores_DM)["0"][:, 1] = -1  # the second filter is dead in both domains
+        for domain, value in (("a", 0.75), ("b", -0.5)):
+            net.tensors(domain)["1.bias"][1] = value
+    plan = plan_pruning(net)
+    assert (plan.layers[0].outputs, plan.layers[0].constant, plan.layers[1].inputs) == ((0,), 1, (0,))
+    small = shrink(net, plan)
+    weight = dict(network.named_parameters())["3.weight"]
+    ones = torch.ones(1, 1, 8, 8)
+    constants = small.network.get_submodule("3")
+    for domain, value in (("a", 0.75), ("b", 0.0)):  # ReLU makes nothing of the negative one
+        own = small.tensors(domain)["3.ones_weight"]
+        torch.testing.assert_close(own, weight[:, 1:] * value)
+        border = F.conv2d(ones, own, padding=1)
+        assert bool((border[0, :, 0, 0] != border[0, :, 4, 4]).all()) == (value != 0)
+    assert type(constants).__name__ == "WithConstants"
+    _assert_same_logits(net, small, 8)
+
+
+def test_a_constant_without_padding_becomes_a_bias_and_one_in_the_features_goes_into_the_heads() -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    )
+    net = _tiny(network)
+    assert net.switches is not None
+    with torch.no_grad():
+        views = net.switches.layout.views(net.switches.scores_DM)
+        views["0"][:, 2] = -1
+        views["2"][:, 3] = -1
+    plan = plan_pruning(net)
+    assert plan.layers[0].outputs == (0, 1)
+    assert plan.features == (0, 1, 2)
+    small = shrink(net, plan)
+    assert type(small.network.get_submodule("2")) is nn.Conv2d
+    assert small.heads[0].in_features == 3
+    _assert_same_logits(net, small, 8)
+
+
+def test_a_channel_that_is_dead_in_one_domain_only_stays() -> None:
+    net = _tiny(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()))
+    assert net.switches is not None
+    with torch.no_grad():
+        net.switches.layout.views(net.switches.scores_DM)["0"][0, 1] = -1
+    plan = plan_pruning(net)
+    assert plan.layers[0].outputs == (0, 1, 2, 3)
+    _assert_same_logits(net, shrink(net, plan), 8)
+
+
+def test_a_network_with_every_layer_off_still_answers() -> None:
+    backbone = _backbone("wrn14_2")
+    net = _net(backbone, 2, ["layer off"])
+    small = shrink(net, plan_pruning(net))
+    assert _conv_weights(small.network) < 500
+    _assert_same_logits(net, small, 32)
+
+
+def test_an_operation_that_is_not_known_keeps_all_its_channels() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 5, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.second(torch.roll(self.first(x), 1, 1))
+            return y.mean((2, 3))
+
+    net = _tiny(Odd())
+    assert net.switches is not None
+    with torch.no_grad():
+        net.switches.layout.views(net.switches.scores_DM)["first"][:, :2] = -1
+    plan = plan_pruning(net)
+    assert len(plan.layers[0].outputs) == 4
+    _assert_same_logits(net, shrink(net, plan), 8)
+
+
+def test_a_plan_can_be_printed_saved_and_used_later(tmp_path: Path) -> None:
+    net = _net(_backbone("wrn14_2"), 4, ["dead channels", "sparse"])
+    plan = plan_pruning(net)
+    plan.save(tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json") == plan
+    assert "stages.0.0.conv1" in str(plan)
+    _assert_same_logits(net, shrink(net, load_plan(tmp_path / "plan.json")), 32)
+
+
+def test_a_plan_of_another_network_or_no_plan_at_all_is_refused(tmp_path: Path) -> None:
+    net = _net(_backbone("wrn14_2"), 4, ["sparse"])
+    other = plan_pruning(_tiny(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())))
+    with pytest.raises(BackboneError, match="the plan is of another network"):
+        shrink(net, other)
+    (tmp_path / "plan.json").write_text('{"layers": 3}')
+    with pytest.raises(BackboneError, match="is not a plan"):
+        load_plan(tmp_path / "plan.json")
+
+
+def test_a_network_that_cannot_be_traced_says_so() -> None:
+    class Deciding(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.conv(x)
+            return (y if bool(y.sum() > 0) else -y).mean((2, 3))
+
+    with pytest.raises(BackboneError, match="cannot be traced as a graph"):
+        plan_pruning(_tiny(Deciding()))
