@@ -16,6 +16,7 @@ UNMIRRORED = frozenset(
 Share = Annotated[float, Field(gt=0, le=1)]
 Strategy = Literal["round_robin", "alternate", "mixed", "individual"]
 Crops = Literal[1, 5, 10, "paper"]
+Granularity = Literal["kernel", "filter", "input_channel"]
 
 
 class Settings(BaseModel):
@@ -134,6 +135,7 @@ class Recipe(Settings):
     root: str | None = Field(default=None, description="where the benchmark lies")
     method: MethodChoice | None = Field(default=None, description="the one that sharing.loss names where left out")
     budget: Share = 0.25
+    granularity: Granularity | None = Field(default=None, description="what a switch switches; kernel where left out")
     sharing: Sharing = Sharing()
     training: Training = Training()
     evaluation: Evaluation = Evaluation()

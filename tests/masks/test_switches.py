@@ -8,7 +8,7 @@ from torch import nn
 
 from prunus.errors import BackboneError
 from prunus.masks.binarize import binarize
-from prunus.masks.layout import ConvShape, SwitchLayout, switch_layout
+from prunus.masks.layout import GRANULARITIES, ConvShape, SwitchLayout, switch_layout
 from prunus.masks.switches import Switches
 
 
@@ -82,3 +82,31 @@ def test_a_convolution_that_standardizes_its_weights_is_refused_by_name() -> Non
 def test_a_network_without_convolutions_is_refused() -> None:
     with pytest.raises(BackboneError, match="no 2-D convolution"):
         switch_layout(nn.Sequential(nn.Linear(3, 3)))
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@given(seed=st.integers(0, 2**31))
+def test_gathering_is_the_transpose_of_spreading(granularity: str, seed: int) -> None:
+    layout = SwitchLayout((ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1))), granularity)
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(2, layout.num_switches, generator=generator, dtype=torch.float64)
+    spread = layout.spread(rows)
+    gradient = torch.randn(spread.shape, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close((spread * gradient).sum(1), (rows * layout.gather(gradient)).sum(1))
+
+
+@pytest.mark.parametrize(
+    ("granularity", "switches", "off"),
+    [("kernel", 20, 1), ("filter", 6, 3), ("input_channel", 7, 4), ("weight", 12 * 9 + 8, 1)],
+)
+def test_a_switch_takes_its_kernel_filter_or_input_with_it(granularity: str, switches: int, off: int) -> None:
+    layout = SwitchLayout((ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1))), granularity)
+    switched = Switches(layout, num_domains=2)
+    assert layout.num_switches == switches
+    with torch.no_grad():
+        switched.scores_DM[1, 0] = -1.0
+    weight = torch.ones(4, 3, 3, 3)
+    masked = switched.tensors(1, {"a.weight": weight, "b.weight": torch.ones(2, 4, 1, 1)})["a.weight"]
+    assert int((masked == 0).sum()) == (1 if granularity == "weight" else off * 9)
+    assert int((~switched.kernel_masks()[1]).sum()) == off
+    assert bool(switched.kernel_masks()[0].all())

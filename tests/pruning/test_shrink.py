@@ -16,7 +16,7 @@ from prunus.config import BackboneChoice
 from prunus.errors import BackboneError
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
-from prunus.methods.table import adapt
+from prunus.methods.table import METHODS, adapt
 from prunus.pruning.plan import load_plan, plan_pruning
 from prunus.pruning.shrink import shrink
 
@@ -250,3 +250,19 @@ def test_a_network_that_cannot_be_traced_says_so() -> None:
 
     with pytest.raises(BackboneError, match="cannot be traced as a graph"):
         plan_pruning(_tiny(Deciding()))
+
+
+@pytest.mark.parametrize("granularity", ["filter", "input_channel"])
+@pytest.mark.parametrize("name", ["wrn14_2", "timm/mobilenetv2_100"])
+def test_with_whole_channels_switched_the_union_is_a_smaller_dense_network(name: str, granularity: str) -> None:
+    backbone = _backbone(name)
+    options = METHODS["union"].options.model_validate({"granularity": granularity})
+    net = adapt(backbone, CLASSES, "union", options=options).eval()
+    assert net.switches is not None
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        scores = net.switches.scores_DM
+        scores.copy_((torch.rand(scores.shape[1], generator=generator) - 0.5).expand(scores.shape))
+    small = shrink(net, plan_pruning(net))
+    assert _conv_weights(small.network) < 0.8 * _conv_weights(net.network)
+    _assert_same_logits(net, small, backbone.preprocess.size)

@@ -11,7 +11,7 @@ from prunus.config import Recipe
 from prunus.images import Preprocess
 from prunus.masks.binarize import binarize
 from prunus.masks.network import MultiDomainNet
-from prunus.methods.table import adapt
+from prunus.methods.table import adapt, choose_method
 from prunus.recipes import parse_recipe
 from prunus.training.learner import Batch, Learner
 
@@ -153,3 +153,25 @@ def test_state_taken_out_and_put_back_goes_on_bit_for_bit() -> None:
     expected, found = straight.tensors(), second.tensors()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("granularity", ["filter", "input_channel"])
+def test_coarse_switches_feel_the_losses_of_all_their_kernels(granularity: str) -> None:
+    """The same loss, written with autograd over kernels, gives the switches the same gradient."""
+    recipe = _recipe(budget=0.3, granularity=granularity, training={"dual_rate": 3.0, "lr": 0.1, "momentum": 0})
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    backbone = Backbone(
+        "t", network, Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1)), probe_network(network, 9)
+    )
+    nets = [adapt(backbone, CLASSES, "union", options=choose_method(recipe).options) for _ in range(2)]
+    Learner(nets[0], recipe).step([_batch(1)], epoch=0)
+    ours, theirs = nets[0].switches, nets[1].switches
+    assert ours is not None
+    assert theirs is not None
+    usage = binarize(theirs.layout.spread(theirs.scores_DM))
+    violations = usage[1].mean() - 0.3, (1 - (1 - usage[0]) * (1 - usage[1])).mean() - 0.3
+    loss = F.cross_entropy(nets[1](_batch(1).images, "b"), _batch(1).labels)
+    loss = loss + sum(3.0 * float(v.detach()) * v for v in violations)
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(ours.scores_DM.grad, theirs.scores_DM.grad, rtol=1e-4, atol=1e-7)

@@ -48,7 +48,10 @@ class ConvShape:
 GRANULARITIES: dict[str, Callable[[ConvShape], tuple[int, int, int, int]]] = {
     "kernel": lambda conv: (conv.out_channels, conv.in_channels, 1, 1),
     "weight": lambda conv: (conv.out_channels, conv.in_channels, *conv.kernel),
+    "filter": lambda conv: (conv.out_channels, 1, 1, 1),
+    "input_channel": lambda conv: (1, conv.in_channels, 1, 1),
 }
+COARSE = ("filter", "input_channel")  # one switch for several kernels
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,33 @@ class SwitchLayout:
             conv.name: piece.reshape(*piece.shape[:-1], *shape)
             for conv, piece, shape in zip(self.convs, pieces, shapes, strict=True)
         }
+
+    def spread(self, rows_DM: Tensor) -> Tensor:
+        """Give every kernel the value of its switch; finer switches are left as they are.
+
+        Budgets and sharing losses count kernels, so that they mean the same at every granularity.
+        """
+        if self.granularity not in COARSE:
+            return rows_DM
+        views = self.views(rows_DM)
+        kernels = [
+            views[c.name].expand(-1, c.out_channels, c.in_channels, 1, 1).reshape(len(rows_DM), -1) for c in self.convs
+        ]
+        return torch.cat(kernels, 1)
+
+    def gather(self, gradient_DK: Tensor) -> Tensor:
+        """Sum gradients by kernel into gradients by switch: the transpose of `spread`."""
+        if self.granularity not in COARSE:
+            return gradient_DK
+        pieces = torch.split(gradient_DK, [conv.num_kernels for conv in self.convs], dim=1)
+        axis = 2 if self.granularity == "filter" else 1
+        return torch.cat(
+            [
+                piece.reshape(-1, conv.out_channels, conv.in_channels).sum(axis)
+                for conv, piece in zip(self.convs, pieces, strict=True)
+            ],
+            1,
+        )
 
 
 def convolutions(network: nn.Module) -> tuple[ConvShape, ...]:

@@ -39,6 +39,10 @@ class Switches(Adapter):
         """Give all switches as they stand, detached: (D, M) booleans."""
         return self.scores_DM.detach() > self.threshold
 
+    def kernel_masks(self) -> Tensor:
+        """Give what is on, kernel by kernel, or weight by weight where single weights are switched: booleans."""
+        return self.layout.spread(self.masks())
+
     def layer_masks(self) -> dict[str, Tensor]:
         """Give the switches of every convolution, a row per domain: booleans."""
         return self.layout.views(self.masks())

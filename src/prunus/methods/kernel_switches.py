@@ -8,17 +8,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pydantic import Field
+
 from prunus.backbone.zoo import Backbone
+from prunus.config import Granularity, Settings
 from prunus.masks.adapter import Adapter
 from prunus.masks.copies import DomainNorms
 from prunus.masks.layout import switch_layout
 from prunus.masks.switches import Switches
-from prunus.methods.method import Method, NoOptions
+from prunus.methods.method import Method
 
 
-def build(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
-    """Weight x switch of its kernel, and a domain's own norms."""
-    layout = switch_layout(backbone.network)
+class Options(Settings):
+    """What one switch switches."""
+
+    granularity: Granularity = Field(default="kernel", description="what is switched: kernel, filter or input_channel")
+
+
+def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
+    """Weight x switch of its kernel, or of what else is switched, and a domain's own norms."""
+    layout = switch_layout(backbone.network, options.granularity)
     return [Switches(layout, len(classes)), DomainNorms(backbone.network, len(classes))]
 
 
@@ -27,6 +36,7 @@ BA2 = Method(
     paper="Berriel et al., ICCV 2019",
     cost="1 bit per kernel",
     build=build,
+    options=Options,
     masked=True,
     has_budget=True,
     packable=True,

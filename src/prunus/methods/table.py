@@ -74,7 +74,7 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
     loss = recipe.sharing.loss
     if recipe.method is None:
         name = DEFAULT if loss is None else loss if loss in METHODS else "ba2"
-        return _chosen(name, METHODS[name].options(), recipe.sharing)
+        return _chosen(name, parse_options(MethodChoice(name=name), recipe.granularity), recipe.sharing)
     name, method = recipe.method.name, find_method(recipe.method.name)
     if recipe.sharing != type(recipe.sharing)() and not method.masked:
         raise RecipeError(f"method {name!r} has no switches to share; remove [sharing]")
@@ -84,7 +84,7 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
     if loss is not None and not method.has_budget and loss not in PENALTIES:
         allowed = ", ".join(map(repr, PENALTIES))
         raise RecipeError(f"method {name!r} has no budget, so it takes no sharing loss but {allowed}; got {loss!r}")
-    return _chosen(name, parse_options(recipe.method), recipe.sharing)
+    return _chosen(name, parse_options(recipe.method, recipe.granularity), recipe.sharing)
 
 
 def _chosen(name: str, options: Settings, sharing: Sharing) -> ChosenMethod:
@@ -107,19 +107,21 @@ def with_method(recipe: Recipe) -> Recipe:
     """Spell out a recipe's method, options and sharing loss, so that it means the same whatever the defaults become."""
     chosen = choose_method(recipe)
     choice = MethodChoice.model_validate({"name": chosen.name, **chosen.options.model_dump()})
-    return recipe.model_copy(
-        update={
-            "method": choice,
-            "sharing": Sharing(loss=chosen.sharing, weight=chosen.weight if chosen.sharing else None),
-        }
-    )
+    sharing = Sharing(loss=chosen.sharing, weight=chosen.weight if chosen.sharing else None)
+    return recipe.model_copy(update={"method": choice, "sharing": sharing, "granularity": None})
 
 
-def parse_options(choice: MethodChoice) -> Settings:
-    """Check the options that a recipe gives its method."""
-    model = find_method(choice.name).options
+def parse_options(choice: MethodChoice, granularity: str | None = None) -> Settings:
+    """Check the options that a recipe gives its method; the recipe's granularity is one of them."""
+    model, options = find_method(choice.name).options, choice.options
+    if granularity is not None:
+        if "granularity" not in model.model_fields or options.get("granularity", granularity) != granularity:
+            raise RecipeError(
+                f"method {choice.name!r} does not go with granularity = {granularity!r}; remove one of them"
+            )
+        options["granularity"] = granularity
     try:
-        return model.model_validate(choice.options)
+        return model.model_validate(options)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))

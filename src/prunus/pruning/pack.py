@@ -52,7 +52,7 @@ def pack(
 def is_packable(net: MultiDomainNet) -> bool:
     """Tell whether a model file can hold what a method learned: kernel switches and norms."""
     return all(
-        isinstance(adapter, DomainNorms) or (type(adapter) is Switches and adapter.layout.granularity == "kernel")
+        isinstance(adapter, DomainNorms) or (type(adapter) is Switches and adapter.layout.granularity != "weight")
         for adapter in net.adapters
     )
 
@@ -69,7 +69,11 @@ def check_packable(net: MultiDomainNet) -> None:
 def network_masks(net: MultiDomainNet) -> dict[str, Bools]:
     """Give a network's masks as arrays, all on where its method has no switches: layer -> (domain, output, input)."""
     if net.switches:
-        return {layer: mask[..., 0, 0].cpu().numpy() for layer, mask in net.switches.layer_masks().items()}
+        shapes = {conv.name: (conv.out_channels, conv.in_channels) for conv in net.switches.layout.convs}
+        return {
+            layer: mask[..., 0, 0].expand(-1, *shapes[layer]).cpu().numpy()
+            for layer, mask in net.switches.layer_masks().items()
+        }
     return {
         c.name: np.ones((len(net.domains), c.out_channels, c.in_channels), np.bool_) for c in convolutions(net.network)
     }

@@ -1,6 +1,6 @@
 """One optimizer step on a batch of one or more domains, and all state that a step changes.
 
-Legend: D = domains, M = switches of a domain, B = batch.
+Legend: D = domains, M = switches of a domain, K = kernels, B = batch.
 """
 
 from __future__ import annotations
@@ -86,22 +86,24 @@ class Learner:
 
     def _constrain(self, switches: Switches, active_D: Tensor) -> Tensor:
         """Add the gradients of the budget and sharing losses; give the domains whose switches move."""
-        gradient_DM, mask_DM = switches.scores_DM.grad, switches.masks()
+        gradient_DM, mask_DK = switches.scores_DM.grad, switches.kernel_masks()
         assert gradient_DM is not None
         budget, rate = self.recipe.budget, self.recipe.training.dual_rate
         if self.chosen.method.has_budget:
-            limit = budget_constraint(mask_DM, budget)
+            limit = budget_constraint(mask_DK, budget)
             climbed_D = ascend(self.budget_multiplier_D, limit.violation[:, 0], rate)
             self.budget_multiplier_D.copy_(torch.where(active_D, climbed_D, self.budget_multiplier_D))
-            gradient_DM += limit.loss_gradient((self.budget_multiplier_D * active_D)[:, None])
+            by_kernel_D1 = limit.loss_gradient((self.budget_multiplier_D * active_D)[:, None])
+            gradient_DM += switches.layout.gather(by_kernel_D1.expand(mask_DK.shape))
         if self.sharing:
-            shared = self.sharing(mask_DM, budget)
+            shared = self.sharing(mask_DK, budget)
             if self.chosen.weight == "learned":
                 self.sharing_multiplier.copy_(ascend(self.sharing_multiplier, shared.violation, rate))
+            pulled_DM = switches.layout.gather(shared.loss_gradient(self.sharing_multiplier))
             if self.chosen.sharing in PENALTIES:
-                gradient_DM += shared.loss_gradient(self.sharing_multiplier) * active_D[:, None]
+                gradient_DM += pulled_DM * active_D[:, None]
                 return active_D
-            gradient_DM += shared.loss_gradient(self.sharing_multiplier)
+            gradient_DM += pulled_DM
             return active_D | (shared.violation > 0)  # it moves all domains, whoever the batch is from
         return active_D
 

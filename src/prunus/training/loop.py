@@ -146,7 +146,7 @@ def _cuda_devices(learner: Learner) -> list[torch.device]:
 
 def _report(learner: Learner, data: Sequence[DomainData], epoch: int, step: int, validate: bool) -> EpochReport:
     net, switches = learner.net.eval(), learner.net.switches
-    mask_DM = switches.masks() if switches else torch.ones(len(data), 1, dtype=torch.bool)
+    mask_DM = switches.kernel_masks() if switches else torch.ones(len(data), 1, dtype=torch.bool)
     progress = {}
     for index, domain in enumerate(data):
         loss, right, seen = learner.tally_D3[index].tolist()

@@ -141,6 +141,8 @@ def _entry(recipe: Recipe, name: str, settings: Mapping[str, str], budget: float
     sharing = {"loss" if key == "sharing" else key: values.pop(key) for key in ("sharing", "weight") if key in values}
     if recipe.sharing.loss in (None, METHODS[name].sharing) and METHODS[name].sharing:
         sharing = {"weight": recipe.sharing.weight} | sharing
+    if "granularity" not in METHODS[name].options.model_fields:
+        del content["granularity"]
     content |= {"method": {"name": name, **values}, "sharing": sharing} | ({} if budget is None else {"budget": budget})
     chosen = with_method(parse_recipe(content))
     shown = [f"{key}={value}" for key, value in _changed_options(chosen).items()]
