@@ -8,8 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from prunus.images import Preprocess
 
-FORMAT_VERSION = 1
-
 
 class ManifestPart(BaseModel):
     """Frozen; an unknown key means another format."""
@@ -41,7 +39,6 @@ class DomainEntry(ManifestPart):
 class Manifest(ManifestPart):
     """Everything about a model but its numbers."""
 
-    format_version: int
     backbone: str
     num_features: int = Field(ge=1)
     domains: dict[str, DomainEntry] = Field(min_length=1)

@@ -9,7 +9,21 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
-from prunus.cli import check, compare, demo, evaluate, methods, predict, prune, score, submit, tables, train, zoo
+from prunus.cli import (
+    check,
+    compare,
+    demo,
+    evaluate,
+    inspect,
+    methods,
+    predict,
+    prune,
+    score,
+    submit,
+    tables,
+    train,
+    zoo,
+)
 from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
 from prunus.version import __version__
 
@@ -23,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, train, evaluate, prune, predict, compare, methods, check, zoo, submit, score, tables):
+for module in (demo, train, evaluate, prune, inspect, predict, compare, methods, check, zoo, submit, score, tables):
     app.command(name=module.__name__.rpartition(".")[2])(module.command)
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from prunus.bundle.dtypes import DType
 
 
 def command(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.prunus"),
+    dtype: Annotated[str, typer.Option(help="How weights are stored: float32, float16 or bfloat16.")] = "float32",
 ) -> None:
     """Drop every kernel that no domain uses and write one model file."""
     from prunus.bundle.file import read_bundle
     from prunus.report.tables import megabytes, percent
     from prunus.verbs.prune import prune
 
-    path = prune(run, out)
+    path = prune(run, out, cast("DType", dtype))  # an unknown one is refused by name
     bundle = read_bundle(path)
     kept = sum(int(bundle.union(layer).sum()) for layer in bundle.manifest.convs)
     share = kept / sum(conv.num_kernels for conv in bundle.manifest.convs.values())

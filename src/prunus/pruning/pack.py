@@ -12,12 +12,13 @@ from torch import Tensor
 from prunus.backbone.zoo import Backbone
 from prunus.bundle.bits import Bools, pack_bits
 from prunus.bundle.bundle import Array, Bundle
-from prunus.bundle.manifest import FORMAT_VERSION, ConvEntry, DomainEntry, Manifest
+from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
 from prunus.errors import BundleError
 from prunus.masks.copies import COUNTERS, DomainNorms
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
+from prunus.pruning.fold import fold_norms
 
 
 @torch.no_grad()
@@ -41,11 +42,12 @@ def pack(
             for key, tensor in net.tensors(name).items()
             if key not in weights and not key.endswith(COUNTERS)
         }
-        arrays |= {f"norm/{name}/{key}": _array(tensor) for key, tensor in changed.items()}
+        folded = fold_norms(net.network, changed)
+        arrays |= {f"norm/{name}/{key}": _array(tensor) for key, tensor in folded.items()}
         arrays |= {f"head/{name}/{key}": _array(tensor) for key, tensor in net.heads[index].named_parameters()}
         own |= changed.keys()
-    rest = frozen.keys() - weights - own
-    arrays |= {f"shared/{key}": _array(frozen[key]) for key in sorted(rest) if not key.endswith(COUNTERS)}
+    rest = {key: frozen[key] for key in sorted(frozen.keys() - weights - own) if not key.endswith(COUNTERS)}
+    arrays |= {f"shared/{key}": _array(tensor) for key, tensor in fold_norms(net.network, rest).items()}
     return Bundle(_manifest(net, backbone, domains, provenance), arrays)
 
 
@@ -92,7 +94,6 @@ def _manifest(
         for conv in convolutions(net.network)
     }
     return Manifest(
-        format_version=FORMAT_VERSION,
         backbone=backbone.name,
         num_features=backbone.probe.num_features,
         domains=dict(domains),

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunus.backbone.device import choose_device
 from prunus.backbone.zoo import build_network
@@ -46,7 +47,17 @@ class TorchEngine:
             f"{layer}.weight": bundle.weight(layer, bundle.mask(domain, layer)) for layer in bundle.manifest.convs
         }
         arrays = {**bundle.named("shared/"), **bundle.named(f"norm/{domain}/"), **weights}
-        return {name: self._tensor(array) for name, array in arrays.items()}
+        tensors = {name: self._tensor(array) for name, array in arrays.items()}
+        return tensors | {k: v.to(self._device) for k, v in self._unit_statistics().items() if k not in tensors}
+
+    def _unit_statistics(self) -> dict[str, Tensor]:
+        """Give the statistics that change nothing: a file holds norms as scale and bias."""
+        found: dict[str, Tensor] = {}
+        for name, module in self._network.named_modules():
+            if isinstance(module, _BatchNorm) and module.running_var is not None:
+                found[f"{name}.running_mean"] = torch.zeros(module.num_features)
+                found[f"{name}.running_var"] = torch.full((module.num_features,), 1 - module.eps)
+        return found
 
     def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
@@ -60,7 +71,8 @@ class TorchEngine:
         wanted = {
             k: tuple(v.shape) for k, v in self._network.state_dict().items() if not k.endswith("num_batches_tracked")
         }
-        for name in sorted(wanted.keys() | shapes.keys()):
+        folded = self._unit_statistics().keys() - shapes.keys()
+        for name in sorted((wanted.keys() | shapes.keys()) - folded):
             if wanted.get(name) != shapes.get(name):
                 raise BundleError(
                     f"the model does not fit its backbone {self._bundle.manifest.backbone!r}: {name!r} of {domain!r} "

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.dtypes import DType
 from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import DEMO_PREFIX, Recipe
@@ -16,9 +17,13 @@ from prunus.training.run import TrainedRun, open_run
 from prunus.version import __version__
 
 
-def prune(run: str | Path, out: str | Path) -> Path:
-    """Drop every kernel that no domain of a run uses and write the rest to one file."""
-    write_bundle(Path(out), pack_run(open_run(Path(run), device="cpu")))
+def prune(run: str | Path, out: str | Path, dtype: DType = "float32") -> Path:
+    """Drop every kernel that no domain of a run uses and write the rest to one file.
+
+    Args:
+        dtype: how weights are stored: float32, float16 or bfloat16.
+    """
+    write_bundle(Path(out), pack_run(open_run(Path(run), device="cpu")), dtype)
     return Path(out)
 
 

@@ -1,0 +1,35 @@
+"""Numbers as they are stored: float32, or half as many bytes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from prunus.images import Floats
+
+DType = Literal["float32", "float16", "bfloat16"]
+STORED: dict[DType, np.dtype[np.generic]] = {
+    "float32": np.dtype(np.float32),
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(np.uint16),  # numpy has none: the upper half of a float32, as bits
+}
+
+
+def encode(values: npt.NDArray[np.generic], dtype: DType) -> npt.NDArray[np.generic]:
+    """Round to the stored type, to the nearest, ties to even; what is too large for float16 becomes its largest."""
+    if dtype == "float16":
+        largest = np.finfo(np.float16).max
+        return np.clip(values.astype(np.float32), -largest, largest).astype(np.float16)
+    if dtype == "bfloat16":
+        bits = values.astype(np.float32).view(np.uint32)
+        return ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return values.astype(np.float32)
+
+
+def decode(stored: npt.NDArray[np.generic], dtype: DType) -> Floats:
+    """Give stored numbers as float32."""
+    if dtype == "bfloat16":
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32)

@@ -1,0 +1,64 @@
+"""Which kernels are kept, in the cheaper of two codes: a bit per kernel, or the lengths of runs.
+
+Runs alternate, beginning with kernels that are not kept, and their lengths add up to all kernels. A length is a
+little-endian base-128 number: seven bits to a byte, the lowest first, the highest bit set in all bytes but the last.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from prunus.bundle.bits import Bools, pack_bits, unpack_bits
+from prunus.errors import BundleError
+from prunus.images import Bytes
+
+Code = Literal["bits", "runs"]
+
+
+def encode_index(kept: Bools) -> tuple[Code, Bytes]:
+    """Write which kernels are kept in the code that takes fewer bytes."""
+    flat = kept.reshape(-1)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flat]).astype(np.int8)))
+    lengths = np.diff(np.concatenate([[0], edges, [flat.size]]))
+    runs = sum(-(-max(int(length).bit_length(), 1) // 7) for length in lengths)
+    bits = -(-flat.size // 8)
+    if bits <= runs:
+        return "bits", pack_bits(flat)
+    coded = bytearray()
+    for length in map(int, lengths):
+        while length >= 128:
+            coded.append(length % 128 + 128)
+            length //= 128  # noqa: PLW2901  # the rest of it
+        coded.append(length)
+    return "runs", np.frombuffer(bytes(coded), dtype=np.uint8)
+
+
+def decode_index(code: Code, stored: Bytes, count: int) -> Bools:
+    """Read which of `count` kernels are kept; whatever does not add up is refused."""
+    if code == "bits":
+        if stored.size != -(-count // 8):
+            raise BundleError(f"an index of {stored.size} bytes does not fit {count} kernels")
+        if count % 8 and int(stored[-1]) >> count % 8:
+            raise BundleError("an index has bits behind its last kernel")
+        return unpack_bits(stored, count)
+    lengths = _decode_numbers(stored, count)
+    if sum(lengths) != count:
+        raise BundleError(f"the runs of an index add up to {sum(lengths)}, not to {count} kernels")
+    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+
+
+def _decode_numbers(stored: Bytes, largest: int) -> list[int]:
+    numbers, value, shift = [], 0, 0
+    for byte in stored.tolist():
+        value |= (byte & 127) << shift
+        shift += 7
+        if value > largest or shift > 63:
+            raise BundleError(f"a run of an index is longer than its {largest} kernels")
+        if byte < 128:
+            numbers.append(value)
+            value = shift = 0
+    if shift:
+        raise BundleError("an index ends in the middle of a number")
+    return numbers

@@ -1,0 +1,82 @@
+"""Look into a model file: what each layer keeps, what each domain uses, what domains share, where the bytes go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import read_bundle
+from prunus.measure.sharing import sharing_matrix
+
+
+@dataclass(frozen=True)
+class LayerContent:
+    """One convolution: how many of its kernels are kept, and which share of all each domain uses."""
+
+    name: str
+    num_kernels: int
+    kept: int
+    usage: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What is in a model file.
+
+    Args:
+        sharing: of two domains, kernels that both use / kernels that either uses.
+        bytes_by_part: where the file's bytes go; their sum is its size.
+    """
+
+    backbone: str
+    domains: dict[str, int]
+    layers: tuple[LayerContent, ...]
+    sharing: dict[str, dict[str, float]]
+    bytes_by_part: dict[str, int]
+    provenance: dict[str, object]
+
+
+def inspect(model: str | Path) -> Inspection:
+    """Read a model file and describe its content."""
+    bundle = read_bundle(Path(model))
+    masks = bundle.layer_masks()
+    layers = tuple(
+        LayerContent(
+            name,
+            mask_DOI[0].size,
+            int(mask_DOI.any(0).sum()),
+            {domain: float(mask.mean()) for domain, mask in zip(bundle.domains, mask_DOI, strict=True)},
+        )
+        for name, mask_DOI in masks.items()
+    )
+    flat_DM = np.concatenate([mask_DOI.reshape(len(bundle.domains), -1) for mask_DOI in masks.values()], axis=1)
+    overlap_DD = sharing_matrix(flat_DM)
+    return Inspection(
+        bundle.manifest.backbone,
+        {name: len(entry.classes) for name, entry in bundle.manifest.domains.items()},
+        layers,
+        {a: {b: float(overlap_DD[i, j]) for j, b in enumerate(bundle.domains)} for i, a in enumerate(bundle.domains)},
+        _bytes_by_part(bundle, Path(model).stat().st_size),
+        bundle.manifest.provenance,
+    )
+
+
+PARTS = {
+    "kernels": "weights of the kept kernels",
+    "union": "which kernels are kept",
+    "mask": "which domain uses which",
+    "norm": "norms",
+    "head": "classifiers",
+    "shared": "tensors that all domains share",
+}
+
+
+def _bytes_by_part(bundle: Bundle, size: int) -> dict[str, int]:
+    found = {
+        title: sum(a.nbytes for name, a in bundle.arrays.items() if name.startswith(f"{part}/"))
+        for part, title in PARTS.items()
+    }
+    return found | {"names, classes, preprocessing, provenance": size - sum(found.values())}
