@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prunus.verbs.compare import compare as compare
     from prunus.verbs.demo import demo as demo
     from prunus.verbs.evaluate import evaluate as evaluate
+    from prunus.verbs.export import export as export
     from prunus.verbs.inspect import inspect as inspect
     from prunus.verbs.prune import prune as prune
     from prunus.verbs.train import resume as resume
@@ -45,6 +46,7 @@ _HOMES = {
     "compare": "prunus.verbs.compare",
     "demo": "prunus.verbs.demo",
     "evaluate": "prunus.verbs.evaluate",
+    "export": "prunus.verbs.export",
     "inspect": "prunus.verbs.inspect",
     "prune": "prunus.verbs.prune",
     "resume": "prunus.verbs.train",

@@ -14,6 +14,7 @@ from prunus.cli import (
     compare,
     demo,
     evaluate,
+    export,
     inspect,
     methods,
     predict,
@@ -28,6 +29,7 @@ from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
 from prunus.version import __version__
 
 TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
+ONNX_PACKAGES = {"onnx", "onnxscript", "onnxruntime"}
 
 app = typer.Typer(
     name="prunus",
@@ -37,7 +39,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, train, evaluate, prune, inspect, predict, compare, methods, check, zoo, submit, score, tables):
+for module in (
+    demo,
+    train,
+    evaluate,
+    prune,
+    inspect,
+    export,
+    predict,
+    compare,
+    methods,
+    check,
+    zoo,
+    submit,
+    score,
+    tables,
+):
     app.command(name=module.__name__.rpartition(".")[2])(module.command)
 
 
@@ -67,9 +84,10 @@ def main() -> None:
     except PrunusError as error:
         _fail("error", str(error), 1)
     except ModuleNotFoundError as error:
-        if error.name not in TRAINING_PACKAGES:
+        if error.name not in TRAINING_PACKAGES | ONNX_PACKAGES:
             raise
-        _fail("error", str(MissingExtraError(error.name, "train", "this command")), 1)
+        extra = "onnx" if error.name in ONNX_PACKAGES else "train"
+        _fail("error", str(MissingExtraError(error.name, extra, "this command")), 1)
     except KeyboardInterrupt:
         _fail("stopped", "interrupted; what was saved before is intact", 130)
     except BrokenPipeError:

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -33,31 +33,14 @@ class TorchEngine:
     def logits(self, images: Floats, domain: str) -> Floats:
         """Classify prepared images of one domain."""
         if domain not in self._domains:
-            self._domains[domain] = self._tensors(domain)
+            tensors = domain_tensors(self._bundle, domain, self._network)
+            self._domains[domain] = {name: tensor.to(self._device) for name, tensor in tensors.items()}
         tensors = self._domains[domain]
         with self._lock:
             features = functional_call(self._network, tensors, (self._tensor(images),)).cpu()
         head = self._bundle.arrays
         logits: Floats = features.numpy() @ head[f"head/{domain}/weight"].T + head[f"head/{domain}/bias"]
         return logits
-
-    def _tensors(self, domain: str) -> dict[str, Tensor]:
-        bundle = self._bundle
-        weights = {
-            f"{layer}.weight": bundle.weight(layer, bundle.mask(domain, layer)) for layer in bundle.manifest.convs
-        }
-        arrays = {**bundle.named("shared/"), **bundle.named(f"norm/{domain}/"), **weights}
-        tensors = {name: self._tensor(array) for name, array in arrays.items()}
-        return tensors | {k: v.to(self._device) for k, v in self._unit_statistics().items() if k not in tensors}
-
-    def _unit_statistics(self) -> dict[str, Tensor]:
-        """Give the statistics that change nothing: a file holds norms as scale and bias."""
-        found: dict[str, Tensor] = {}
-        for name, module in self._network.named_modules():
-            if isinstance(module, _BatchNorm) and module.running_var is not None:
-                found[f"{name}.running_mean"] = torch.zeros(module.num_features)
-                found[f"{name}.running_var"] = torch.full((module.num_features,), 1 - module.eps)
-        return found
 
     def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
@@ -71,10 +54,28 @@ class TorchEngine:
         wanted = {
             k: tuple(v.shape) for k, v in self._network.state_dict().items() if not k.endswith("num_batches_tracked")
         }
-        folded = self._unit_statistics().keys() - shapes.keys()
+        folded = unit_statistics(self._network).keys() - shapes.keys()
         for name in sorted((wanted.keys() | shapes.keys()) - folded):
             if wanted.get(name) != shapes.get(name):
                 raise BundleError(
                     f"the model does not fit its backbone {self._bundle.manifest.backbone!r}: {name!r} of {domain!r} "
                     f"should have the shape {wanted.get(name)}, has {shapes.get(name)}"
                 )
+
+
+def domain_tensors(bundle: Bundle, domain: str, network: nn.Module) -> dict[str, Tensor]:
+    """Give everything that one domain puts in the place of a network's tensors."""
+    weights = {f"{layer}.weight": bundle.weight(layer, bundle.mask(domain, layer)) for layer in bundle.manifest.convs}
+    arrays = {**bundle.named("shared/"), **bundle.named(f"norm/{domain}/"), **weights}
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    return unit_statistics(network) | tensors
+
+
+def unit_statistics(network: nn.Module) -> dict[str, Tensor]:
+    """Give the statistics of norms that change nothing: a file holds norms as scale and bias."""
+    found: dict[str, Tensor] = {}
+    for name, module in network.named_modules():
+        if isinstance(module, _BatchNorm) and module.running_var is not None:
+            found[f"{name}.running_mean"] = torch.zeros(module.num_features)
+            found[f"{name}.running_var"] = torch.full((module.num_features,), 1 - module.eps)
+    return found

@@ -1,0 +1,146 @@
+"""ONNX models of a model file, checked against it before they are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from prunus.errors import BundleError, MissingExtraError
+from prunus.exporting.network import Switchable, bake
+from prunus.files import temporary_beside
+from prunus.images import Floats
+from prunus.runtime.predictor import Predictor
+
+OPSET = 20
+TOLERANCE = 1e-4  # of the largest logit
+WEIGHTS = "weights.bin"
+SMALLEST_SHARED = 1024  # bytes; smaller tensors stay in the model
+
+
+def export_domains(predictor: Predictor, folder: Path) -> list[Path]:
+    """Write one model per domain, with one file of weights for all of them."""
+    onnx, bundle = _import("onnx"), predictor.bundle
+    with _made_aside(folder) as aside:
+        shared = _SharedWeights(aside / WEIGHTS)
+        for domain in bundle.domains:
+            size = bundle.manifest.domains[domain].preprocess.size
+            model = _to_onnx(bake(bundle, domain), (torch.zeros(2, 3, size, size),), ["images"])
+            shared.take(onnx, model)
+            onnx.save_model(model, aside / f"{domain}.onnx")
+        shared.close()
+        for domain in bundle.domains:
+            _check(aside / f"{domain}.onnx", predictor, domain, lambda images: {"images": images})
+    return [folder / f"{domain}.onnx" for domain in bundle.domains]
+
+
+def export_single(predictor: Predictor, folder: Path) -> list[Path]:
+    """Write one model for all domains, with the domain's number as a second input."""
+    onnx, bundle = _import("onnx"), predictor.bundle
+    size = next(iter(bundle.manifest.domains.values())).preprocess.size
+    with _made_aside(folder) as aside:
+        example = (torch.zeros(2, 3, size, size), torch.zeros((), dtype=torch.int64))
+        onnx.save_model(_to_onnx(Switchable(bundle), example, ["images", "domain"]), aside / "model.onnx")
+        for number, domain in enumerate(bundle.domains):
+            _check(aside / "model.onnx", predictor, domain, _with_number(number))
+    return [folder / "model.onnx"]
+
+
+def _with_number(number: int) -> Callable[[Floats], dict[str, Any]]:
+    return lambda images: {"images": images, "domain": np.array(number, dtype=np.int64)}
+
+
+def _to_onnx(module: nn.Module, example: tuple[Tensor, ...], inputs: list[str]) -> Any:  # noqa: ANN401  # onnx is untyped
+    _import("onnxscript")
+    batch = torch.export.Dim("batch", min=1, max=4096)
+    shapes = {"images": {0: batch}} | ({"domain": {}} if "domain" in inputs else {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter warns about its own workings
+        program = torch.onnx.export(
+            module,
+            example,
+            input_names=inputs,
+            output_names=["logits"],
+            opset_version=OPSET,
+            dynamo=True,
+            dynamic_shapes=shapes,
+            verbose=False,
+        )
+    assert program is not None
+    return program.model_proto
+
+
+class _SharedWeights:
+    """One file of weights beside several models; equal bytes are kept once."""
+
+    def __init__(self, path: Path) -> None:
+        self._file, self._places = path.open("wb"), dict[str, tuple[int, int]]()
+
+    def take(self, onnx: Any, model: Any) -> None:  # noqa: ANN401  # onnx is untyped
+        """Move a model's larger tensors into the file."""
+        for tensor in model.graph.initializer:
+            raw = onnx.numpy_helper.to_array(tensor).tobytes()
+            if len(raw) < SMALLEST_SHARED:
+                continue
+            key = hashlib.sha256(raw).hexdigest()
+            if key not in self._places:
+                self._file.write(b"\0" * (-self._file.tell() % 64))  # runtimes map the file and want it aligned
+                self._places[key] = (self._file.tell(), len(raw))
+                self._file.write(raw)
+            offset, length = self._places[key]
+            tensor.ClearField("raw_data")
+            tensor.ClearField("float_data")
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            del tensor.external_data[:]
+            for name, value in (("location", WEIGHTS), ("offset", str(offset)), ("length", str(length))):
+                tensor.external_data.add(key=name, value=value)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+
+def _check(path: Path, predictor: Predictor, domain: str, feed: Callable[[Floats], dict[str, Any]]) -> None:
+    """Compare a model's answers with ours, for one image and for several."""
+    runtime, bundle = _import("onnxruntime"), predictor.bundle
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    size, classes = bundle.manifest.domains[domain].preprocess.size, len(bundle.manifest.domains[domain].classes)
+    for count in (1, 3):
+        images = np.random.default_rng(count).standard_normal((count, 3, size, size)).astype(np.float32)
+        expected = predictor.logits(images, domain)
+        found = session.run(None, feed(images))[0][:, :classes]
+        error = float(np.abs(found - expected).max()) / max(float(np.abs(expected).max()), 1e-6)
+        if not error <= TOLERANCE:
+            raise BundleError(f"ONNX Runtime answers differently for {domain!r} (by {error:.1e}); nothing was written")
+
+
+class _made_aside:  # noqa: N801  # used as a function
+    """Give a temporary folder whose files are moved to their place when all is well, and removed when not."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._aside = folder, temporary_beside(folder)
+
+    def __enter__(self) -> Path:
+        self._aside.mkdir(parents=True)
+        return self._aside
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for file in self._aside.iterdir():
+                file.replace(self._folder / file.name)
+        shutil.rmtree(self._aside, ignore_errors=True)
+
+
+def _import(name: str) -> Any:  # noqa: ANN401  # optional packages are untyped
+    try:
+        return __import__(name)
+    except ImportError:
+        raise MissingExtraError(name, "onnx", "exporting to ONNX") from None

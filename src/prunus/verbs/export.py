@@ -1,0 +1,18 @@
+"""Write a model file for other runtimes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prunus.exporting.onnx_files import export_domains, export_single
+from prunus.runtime.predictor import Predictor
+
+
+def export(model: str | Path, onnx: str | Path, single: bool = False) -> list[Path]:
+    """Write ONNX models of a model file into a folder; what answers differently from it is not kept.
+
+    Args:
+        single: one model with the domain's number as an input, instead of one smaller model per domain.
+    """
+    predictor = Predictor(model)
+    return (export_single if single else export_domains)(predictor, Path(onnx))
