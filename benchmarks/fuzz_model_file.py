@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from prunus.backbone.timm_networks import timm_names
 from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes, read_bundle
@@ -205,6 +206,7 @@ def main() -> None:
         path.write_bytes(content)
         whole = read_bundle(path)
         Predictor(path).logits(np.zeros((1, 3, 32, 32), np.float32), "birds")
+        timm_names("x")  # loaded when an unknown backbone is named, once, which takes seconds
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for index in track(range(arguments.count), description="damaging", console=Console(stderr=True)):
             kind = list(DAMAGE)[index % len(DAMAGE)]

@@ -106,3 +106,17 @@ def test_the_methods_page_names_every_method_and_the_memory_that_was_measured() 
     held = json.loads((ROOT / "benchmarks" / "results" / "activation_memory.json").read_text())["held_bytes"]
     assert f"{held['da3'] / 1e6:.0f} MB of activations" in text
     assert f"{held['bn'] / 1e6:.0f} MB for `bn`" in text
+
+
+def test_the_model_file_page_shows_the_sizes_and_speeds_that_were_measured() -> None:
+    text = (ROOT / "docs" / "model-file.md").read_text()
+    rows = json.loads((ROOT / "benchmarks" / "results" / "file_size.json").read_text())["rows"]
+    for row in rows:
+        ratio = row["file"] / row["bound"]
+        assert f"| {row['run']} | {row['dtype']} | {row['file']:,} | {row['bound']:,} | {ratio:.4f} |" in text
+        assert ratio <= 1.02
+        assert row["file"] < row["dense"] or row["run"] == "union-1"
+    speed = json.loads((ROOT / "benchmarks" / "results" / "onnx_speed.json").read_text())
+    assert f"{speed['speed_up']:.2f} times as fast" in text
+    fuzzed = json.loads((ROOT / "benchmarks" / "results" / "fuzz_model_file.json").read_text())
+    assert fuzzed["count"] == sum(sum(counts.values()) for counts in fuzzed["outcomes"].values()) == 10_000

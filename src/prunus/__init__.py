@@ -19,6 +19,8 @@ from prunus.version import __version__ as __version__
 if TYPE_CHECKING:
     from prunus.config import Recipe as Recipe
     from prunus.errors import PrunusError as PrunusError
+    from prunus.pruning.plan import plan_pruning as plan_pruning
+    from prunus.pruning.shrink import shrink as shrink
     from prunus.recipes import load_recipe as load_recipe
     from prunus.recipes import parse_recipe as parse_recipe
     from prunus.runtime.predictor import Prediction as Prediction
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 # looked up on first use: what runs a model must not import what trains one
 _HOMES = {
     "Recipe": "prunus.config",
+    "plan_pruning": "prunus.pruning.plan",
+    "shrink": "prunus.pruning.shrink",
     "load_recipe": "prunus.recipes",
     "parse_recipe": "prunus.recipes",
     "PrunusError": "prunus.errors",

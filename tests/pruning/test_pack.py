@@ -1,6 +1,7 @@
 """A packed model gives the masked network's logits, whatever the masks."""
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.dtypes import DType
 from prunus.bundle.file import bundle_bytes, read_bundle, write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
@@ -91,14 +93,39 @@ def test_a_file_read_back_is_the_bundle_that_was_written_and_the_same_bytes(tmp_
     assert bundle_bytes(again) == (tmp_path / "m.prunus").read_bytes() == bundle_bytes(bundle)
 
 
-def test_the_file_holds_little_more_than_the_union_weights_bits_norms_and_heads() -> None:
+@pytest.mark.parametrize(("dtype", "width"), [("float32", 4), ("float16", 2), ("bfloat16", 2)])
+@pytest.mark.parametrize("density", [0.02, 0.2, 1.0])
+def test_the_file_holds_little_more_than_the_union_weights_bits_norms_and_heads(
+    density: float, dtype: DType, width: int
+) -> None:
     backbone = _backbone("wrn28_4")
-    net = _random_net(backbone, 1, 0.2)
-    bundle = _pack(net, backbone)
+    net = _random_net(backbone, 1, density)
     masks = network_masks(net)
     kept = {layer: int(mask.any(axis=0).sum()) for layer, mask in masks.items()}
-    bound = sum(36 * count + -(-mask[0].size // 8) for count, mask in zip(kept.values(), masks.values(), strict=True))
+    bound = sum(
+        9 * width * count + min(-(-mask[0].size // 8), 1 + 2 * count)
+        for count, mask in zip(kept.values(), masks.values(), strict=True)
+    )
     bound += len(CLASSES) * sum(-(-count // 8) for count in kept.values())
-    bound += sum(array.nbytes for name, array in bundle.arrays.items() if name.startswith(("norm/", "head/")))
-    assert bound < len(bundle_bytes(bundle)) < 1.03 * bound
-    assert len(bundle_bytes(bundle)) < 0.5 * net.dense_bytes()
+    channels = sum(
+        t.numel()
+        for name, t in net.network.named_parameters()
+        if name.endswith(("norm.bias", "norm1.bias", "norm2.bias"))
+    )
+    bound += len(CLASSES) * 2 * 4 * channels
+    bound += width * sum(len(names) * (backbone.probe.num_features + 1) for names in CLASSES.values())
+    size = len(bundle_bytes(_pack(net, backbone), dtype))
+    assert size < 1.02 * bound + 6000  # of names and shapes, whatever the size
+    assert size < 0.7 * net.dense_bytes() or density == 1.0
+
+
+def test_half_precision_changes_logits_by_little(tmp_path: Path) -> None:
+    backbone = _backbone("wrn14_2")
+    net = _random_net(backbone, 3, 0.5)
+    images = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = net(images, "b").numpy()
+    for dtype, allowed in (("float16", 5e-3), ("bfloat16", 5e-2)):
+        write_bundle(tmp_path / "m.prunus", _pack(net, backbone), cast("DType", dtype))
+        found = Predictor(tmp_path / "m.prunus").logits(images.numpy(), "b")
+        assert 0 < np.abs(found - expected).max() <= allowed * np.abs(expected).max()

@@ -1,0 +1,119 @@
+"""How much faster ONNX Runtime is with a network whose filters were switched off, one image at a time.
+
+    python benchmarks/onnx_speed.py [--backbone wrn28_4] [--share 0.5] [--threads 1] [--json FILE]
+
+Filters that feed only the next convolution are switched off at random; the rest is a smaller dense network with the
+same outputs. Both networks run in one process, turn about; the medians are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from machine import describe_machine
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+import prunus
+from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.bundle.file import write_bundle
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import BackboneChoice
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.costs import network_costs
+from prunus.methods.table import METHODS, adapt
+from prunus.pruning.pack import pack
+from prunus.pruning.plan import plan_pruning
+from prunus.pruning.shrink import shrink
+
+ROUNDS = 200
+
+
+def make_net(backbone: Backbone, share: float) -> MultiDomainNet:
+    """Switch off a share of the filters of every convolution whose dead channels can be removed."""
+    options = METHODS["union"].options.model_validate({"granularity": "filter"})
+    net = adapt(backbone, {"domain": ("a", "b")}, "union", options=options).eval()
+    assert net.switches is not None
+    generator, scores = torch.Generator().manual_seed(0), net.switches.scores_DM
+    with torch.no_grad():
+        views = net.switches.layout.views(scores)
+        for name, view in views.items():
+            view[:, 0] = -1.0
+            removable = len(plan_pruning(net).layers[list(views).index(name)].outputs) < view.shape[1]
+            view[:, 0] = 1.0
+            if removable:
+                off = torch.randperm(view.shape[1], generator=generator)[: round(share * view.shape[1])]
+                view[:, off] = -1.0
+    return net
+
+
+def session(net: MultiDomainNet, backbone: Backbone, folder: Path, threads: int) -> Any:  # noqa: ANN401  # untyped
+    folder.mkdir()
+    entry = DomainEntry(classes=("a", "b"), preprocess=backbone.preprocess)
+    write_bundle(
+        folder / "m.prunus", pack(net, backbone, {"domain": entry}, {"recipe": {}, "step": 1, "total_steps": 1})
+    )
+    (path,) = prunus.export(folder / "m.prunus", folder / "onnx")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def measure(backbone_name: str, share: float, threads: int) -> dict[str, float]:
+    weights = "random" if backbone_name.startswith("timm/") else "pretrained"
+    backbone = load_backbone(BackboneChoice(name=backbone_name, weights=weights))
+    size = backbone.preprocess.size
+    dense, pruned = make_net(backbone, 0.0), make_net(backbone, share)
+    small = shrink(pruned, plan_pruning(pruned))
+    convs = {name: module for name, module in small.network.named_modules() if isinstance(module, nn.Conv2d)}
+    positions = backbone.probe.positions  # a convolution that got constants is wrapped, its inner name is longer
+    names = {name: name if name in positions else name.removesuffix(".conv") for name in convs}
+    macs = sum(conv.weight.numel() * positions[names[name]] for name, conv in convs.items())
+    images = np.random.default_rng(0).standard_normal((1, 3, size, size)).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        sessions = [session(net, backbone, Path(folder) / name, threads) for name, net in (("d", dense), ("p", pruned))]
+        times: list[list[float]] = [[], []]
+        for _ in range(ROUNDS):
+            for place, each in enumerate(sessions):
+                began = time.perf_counter()
+                each.run(None, {"images": images})
+                times[place].append(time.perf_counter() - began)
+    slow, fast = (1000 * statistics.median(each[20:]) for each in times)
+    share_run = macs / network_costs(dense, backbone.probe).dense_macs()
+    return {"dense_ms": slow, "pruned_ms": fast, "macs_ratio": share_run, "speed_up": slow / fast}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backbone", default="wrn28_4")
+    parser.add_argument("--share", type=float, default=0.5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    found = measure(arguments.backbone, arguments.share, arguments.threads)
+    table = Table(
+        title=f"{arguments.backbone}, batch 1, {arguments.threads} thread(s), ONNX Runtime {onnxruntime.__version__}"
+    )
+    for column in ("dense", "pruned", "MACs really run", "speed-up"):
+        table.add_column(column, justify="right")
+    times = (f"{found['dense_ms']:.2f} ms", f"{found['pruned_ms']:.2f} ms")
+    table.add_row(*times, f"{found['macs_ratio']:.3f}", f"{found['speed_up']:.2f} x")
+    Console().print(table)
+    print(describe_machine())
+    if arguments.json:
+        content = found | {"backbone": arguments.backbone, "threads": arguments.threads, "machine": describe_machine()}
+        arguments.json.write_text(json.dumps(content | {"onnxruntime": onnxruntime.__version__}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
