@@ -34,7 +34,7 @@ from prunus.backbone.timm_networks import timm_names
 from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes, read_bundle
-from prunus.bundle.header import FileHeader
+from prunus.bundle.header import checksum
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
 from prunus.errors import BundleError, PrunusError
@@ -148,7 +148,7 @@ def edit(content: bytes, rng: np.random.Generator, sealed: bool) -> bytes:
 def _sealed(own: Any, header: dict[str, Any], data: bytes) -> Any:  # noqa: ANN401  # any JSON
     try:
         parts = {name: data[slice(*entry["data_offsets"])] for name, entry in header.items() if name != "__metadata__"}
-        return own | {"sha256": FileHeader.model_validate_json(json.dumps(own)).checksum(parts)}
+        return own | {"sha256": checksum(json.dumps(own | {"sha256": ""}), parts)}
     except (ValueError, TypeError):
         return own  # not even a header any more
 

@@ -1,5 +1,6 @@
 """The smaller network gives the masked network's logits, whatever the masks; and it is smaller."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -266,3 +267,120 @@ def test_with_whole_channels_switched_the_union_is_a_smaller_dense_network(name:
     small = shrink(net, plan_pruning(net))
     assert _conv_weights(small.network) < 0.8 * _conv_weights(net.network)
     _assert_same_logits(net, small, backbone.preprocess.size)
+
+
+class _Odd(nn.Module):
+    """A network whose forward pass is given as a function of its layers."""
+
+    def __init__(self, run: Callable[["_Odd", Tensor], Tensor]) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)
+        self.wide, self.grouped = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 3, padding=2, dilation=2, groups=4)
+        self.norm, self.act, self.inplace = nn.BatchNorm2d(4), nn.ReLU(), nn.ReLU(inplace=True)
+        self.average = nn.AvgPool2d(2, divisor_override=1)
+        self._run = run
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._run(self, x).mean((2, 3))
+
+
+def _in_place(m: _Odd, x: Tensor) -> Tensor:
+    y = m.norm(m.a(x))
+    return m.c(m.b(m.inplace(y)) + y)  # type: ignore[no-any-return]
+
+
+def _functional_in_place(m: _Odd, x: Tensor) -> Tensor:
+    y = m.norm(m.a(x))
+    return m.wide(torch.cat([F.relu(y, inplace=True), y], 1))  # type: ignore[no-any-return]
+
+
+def _sum_in_place(m: _Odd, x: Tensor) -> Tensor:
+    y = m.norm(m.a(x))
+    y.add_(m.b(m.c(y)))
+    return m.c(y)  # type: ignore[no-any-return]
+
+
+def _squeeze_excite(m: _Odd, x: Tensor) -> Tensor:
+    y = m.norm(m.a(x))
+    return m.wide(torch.cat([y, y], 1)) * torch.sigmoid(m.c(y.mean((2, 3), keepdim=True)))  # type: ignore[no-any-return]
+
+
+def _twice(m: _Odd, x: Tensor) -> Tensor:
+    y = m.norm(m.a(x))
+    return m.c(m.act(y + y)) - y * y.size(2)  # type: ignore[no-any-return]
+
+
+ODD: dict[str, Callable[[_Odd, Tensor], Tensor]] = {
+    "a layer that runs twice": lambda m, x: m.c(m.act(m.b(m.b(m.a(x))))),
+    "an activation that runs twice": lambda m, x: m.c(m.act(m.b(m.act(m.norm(m.a(x)))))),
+    "a change in place that others see": _in_place,
+    "a functional change in place": _functional_in_place,
+    "a sum in place": _sum_in_place,
+    "x + x, a difference, a size": _twice,
+    "times a number": lambda m, x: m.c(m.norm(m.a(x)) * 2.0),
+    "chunks": lambda m, x: m.c(torch.cat(m.norm(m.a(x)).chunk(2, 1), 1)),
+    "an average with another divisor": lambda m, x: m.c(m.average(m.norm(m.a(x)))),
+    "a dilated grouped convolution": lambda m, x: m.wide(m.grouped(m.act(m.norm(m.a(x))))),
+    "squeeze and excitation": _squeeze_excite,
+    "fewer channels": lambda m, x: m.b(F.pad(m.grouped(m.norm(m.a(x))), (0, 0, 0, 0, 0, -4))),
+    "dropout": lambda m, x: m.c(F.dropout(m.norm(m.a(x)), 0.5, m.training)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("mode", ["dead channels", "dead in one domain", "sparse"])
+def test_odd_networks_shrink_exactly(name: str, mode: str) -> None:
+    net = _tiny(_Odd(ODD[name])).train()
+    generator = torch.Generator().manual_seed(len(name))
+    assert net.switches is not None
+    with torch.no_grad():
+        for key, tensor in net.named_parameters():
+            if tensor.requires_grad and "scores" not in key:
+                tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.3)
+        for view in net.switches.layout.views(net.switches.scores_DM.fill_(1.0)).values():
+            _switch_off(view, mode, generator)
+    modes = [module.training for module in net.network.modules()]
+    small = shrink(net, plan_pruning(net))
+    assert [module.training for module in net.network.modules()] == modes
+    _assert_same_logits(net.eval(), small, 8)
+
+
+@pytest.mark.parametrize("method", sorted(name for name, method in METHODS.items() if not method.packable))
+def test_methods_that_change_more_than_switches_and_norms_are_refused(method: str) -> None:
+    net = adapt(_backbone("wrn14_2"), CLASSES, method)
+    with pytest.raises(BackboneError, match="changes more, or it has been shrunk already"):
+        plan_pruning(net)
+
+
+def test_a_plan_of_other_masks_and_a_second_shrinking_are_refused() -> None:
+    net = _net(_backbone("wrn14_2"), 5, ["dead channels"])
+    plan = plan_pruning(net)
+    small = shrink(net, plan)
+    with pytest.raises(BackboneError, match="it has been shrunk already"):
+        plan_pruning(small)
+    assert net.switches is not None
+    with torch.no_grad():
+        net.switches.scores_DM.fill_(1.0)
+    with pytest.raises(BackboneError, match="or of other masks"):
+        shrink(net, plan)
+
+
+@pytest.mark.parametrize("left", [0, 2])
+def test_a_depthwise_convolution_may_keep_a_single_channel(left: int) -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 4, 1),
+        nn.Conv2d(4, 4, 3, groups=4),
+        nn.BatchNorm2d(4),
+        nn.Conv2d(4, 5, 1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    net = _tiny(network)
+    assert net.switches is not None
+    with torch.no_grad():
+        view = net.switches.layout.views(net.switches.scores_DM)["1"]
+        view[:] = -1
+        view[:, left] = 1
+    plan = plan_pruning(net)
+    assert plan.layers[1].outputs == (left,)
+    _assert_same_logits(net, shrink(net, plan), 8)

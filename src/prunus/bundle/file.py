@@ -14,12 +14,13 @@ from safetensors.numpy import save
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Array, Bundle
 from prunus.bundle.dtypes import STORED, DType, decode, encode
-from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry, TensorEntry
+from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry, TensorEntry, checksum
 from prunus.bundle.index import decode_index, encode_index
 from prunus.errors import BundleError, UnknownNameError
 from prunus.files import write_atomically
 
 METADATA_KEY = "prunus"
+MAX_HEADER = 2**23  # characters
 
 
 def write_bundle(path: Path, bundle: Bundle, dtype: DType = "float32") -> None:
@@ -57,9 +58,13 @@ def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
         "heads": encode(_joined(heads, np.float32), dtype),
         "shared": _joined(shared, np.float32),
     }
-    sealed = header.model_copy(update={"sha256": header.checksum({name: a.tobytes() for name, a in arrays.items()})})
+    if bad := [
+        name for name, array in bundle.arrays.items() if array.dtype.kind == "f" and not np.isfinite(array).all()
+    ]:
+        raise BundleError(f"{bad[0]!r} holds numbers that are not finite; train again with a smaller rate")
+    digits = checksum(header.model_dump_json(), {name: array.tobytes() for name, array in arrays.items()})
     # one metadata key only: the library writes several in no fixed order
-    return save(arrays, {METADATA_KEY: sealed.model_dump_json()})
+    return save(arrays, {METADATA_KEY: header.model_copy(update={"sha256": digits}).model_dump_json()})
 
 
 def read_bundle(path: Path) -> Bundle:
@@ -68,6 +73,8 @@ def read_bundle(path: Path) -> Bundle:
         raise BundleError(
             f"{path} is a folder, not a model file; make one with: prunus prune {path} --out model.prunus"
         )
+    if path.exists() and not path.is_file():
+        raise BundleError(f"{path} is not a file")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -75,7 +82,8 @@ def read_bundle(path: Path) -> Bundle:
                 raise BundleError(
                     f"{path} is a safetensors file, but not a Prunus model; make one with: prunus prune RUN"
                 )
-            header = _parse_header(path, metadata[METADATA_KEY])
+            text = metadata[METADATA_KEY]
+            header = _parse_header(path, text)
             _check_parts(path, header, {name: file.get_slice(name) for name in file.keys()})  # noqa: SIM118  # not a dict
             arrays: dict[str, Array] = {name: file.get_tensor(name) for name in header.sizes()}
     except FileNotFoundError:
@@ -84,7 +92,8 @@ def read_bundle(path: Path) -> Bundle:
         if isinstance(error, BundleError):
             raise
         raise BundleError(f"{path} is damaged or not a Prunus model: {error}") from None
-    if header.checksum({name: array.tobytes() for name, array in arrays.items()}) != header.sha256:
+    unsealed = text.replace(header.sha256, "", 1) if header.sha256 else text
+    if checksum(unsealed, {name: array.tobytes() for name, array in arrays.items()}) != header.sha256:
         raise BundleError(f"{path} is damaged: its checksum does not fit its content; copy or make it again")
     try:
         return Bundle(header.manifest, _taken_apart(header, arrays))
@@ -93,6 +102,8 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def _parse_header(path: Path, text: str) -> FileHeader:
+    if len(text) > MAX_HEADER:
+        raise BundleError(f"{path}: its header has {len(text)} characters, {MAX_HEADER} are the most")
     try:
         version = json.loads(text).get("format_version")
         if version != FORMAT_VERSION:
@@ -174,3 +185,15 @@ def _joined(arrays: Sequence[Array], dtype: type[np.generic]) -> Array:
             yield array.reshape(-1)
 
     return np.concatenate(list(pieces())).astype(dtype)
+
+
+def part_sizes(path: Path) -> dict[str, int]:
+    """Give the bytes of every array of a model file, as they lie on disk."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        container = json.loads(file.read(length))
+    return {
+        name: entry["data_offsets"][1] - entry["data_offsets"][0]
+        for name, entry in container.items()
+        if name != "__metadata__"
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from math import prod
 
 from pydantic import Field
@@ -13,7 +14,8 @@ from prunus.bundle.manifest import Manifest, ManifestPart
 
 FORMAT_VERSION = 2
 MAX_WEIGHTS = 2**28  # of all convolutions, were they dense: a file that asks for more is refused before memory is taken
-MAX_DOMAINS = 4096
+MAX_SWITCHES = 2**29  # kernels x domains
+MAX_DIMS = 8
 
 
 class TensorEntry(ManifestPart):
@@ -37,7 +39,7 @@ class IndexEntry(ManifestPart):
 
 
 class FileHeader(ManifestPart):
-    """Everything but the numbers; `sha256` is over the header with an empty checksum and all numbers."""
+    """Everything but the numbers; `sha256` is over its own text, but for these digits, and all numbers."""
 
     format_version: int
     manifest: Manifest
@@ -68,19 +70,28 @@ class FileHeader(ManifestPart):
         tensors = (*self.norms, *self.shared)
         if self.index.keys() != convs.keys():
             return "its index is not of its layers"
+        kernels = sum(conv.num_kernels for conv in convs.values())
         weights = sum(conv.num_kernels * prod(conv.kernel) for conv in convs.values())
         claims = {
             "a kernel without a size": any(side < 1 for conv in convs.values() for side in conv.kernel),
             "more kernels kept than there are": any(e.kept > convs[name].num_kernels for name, e in self.index.items()),
-            "a tensor of a negative size": any(side < 0 for entry in tensors for side in entry.shape),
-            f"{domains} domains, where {MAX_DOMAINS} are the most": domains > MAX_DOMAINS,
+            "an impossible tensor": any(not _is_possible(entry.shape) for entry in tensors),
+            "an index longer than a bit per kernel": any(
+                entry.num_bytes > -(-convs[name].num_kernels // 8) for name, entry in self.index.items()
+            ),
+            f"{kernels} kernels for {domains} domains, which is too much": kernels * domains > MAX_SWITCHES,
             f"a network of {weights} weights, where {MAX_WEIGHTS} are the most": weights > MAX_WEIGHTS,
         }
         return next((f"it claims {claim}" for claim, made in claims.items() if made), None)
 
-    def checksum(self, parts: dict[str, bytes]) -> str:
-        """Compute the checksum over this header and the parts in the order of their names."""
-        digest = hashlib.sha256(self.model_copy(update={"sha256": ""}).model_dump_json().encode())
-        for name in sorted(parts):
-            digest.update(parts[name])
-        return digest.hexdigest()
+
+def checksum(text: str, parts: Mapping[str, bytes]) -> str:
+    """Compute the checksum over a header's text, with nothing where the checksum will stand, and the parts by name."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(parts):
+        digest.update(parts[name])
+    return digest.hexdigest()
+
+
+def _is_possible(shape: tuple[int, ...]) -> bool:
+    return len(shape) <= MAX_DIMS and all(0 <= side <= MAX_WEIGHTS for side in shape)

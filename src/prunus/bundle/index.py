@@ -50,13 +50,16 @@ def decode_index(code: Code, stored: Bytes, count: int) -> Bools:
 
 
 def _decode_numbers(stored: Bytes, largest: int) -> list[int]:
-    numbers, value, shift = [], 0, 0
+    numbers: list[int] = []
+    value = shift = 0
     for byte in stored.tolist():
         value |= (byte & 127) << shift
         shift += 7
         if value > largest or shift > 63:
             raise BundleError(f"a run of an index is longer than its {largest} kernels")
         if byte < 128:
+            if numbers and value == 0:
+                raise BundleError("an index has an empty run")
             numbers.append(value)
             value = shift = 0
     if shift:

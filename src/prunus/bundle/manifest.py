@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from prunus.images import Preprocess
+
+DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]  # it becomes a file's name
 
 
 class ManifestPart(BaseModel):
@@ -41,7 +43,7 @@ class Manifest(ManifestPart):
 
     backbone: str
     num_features: int = Field(ge=1)
-    domains: dict[str, DomainEntry] = Field(min_length=1)
+    domains: dict[DomainName, DomainEntry] = Field(min_length=1)
     convs: dict[str, ConvEntry]
     dense_bytes: int = Field(ge=0)
     provenance: dict[str, Any]

@@ -17,8 +17,6 @@ def command(
     ] = False,
 ) -> None:
     """Write ONNX models: one per domain, with only the channels it needs, or one for all."""
-    import onnxruntime
-
     from prunus.exporting.onnx_files import OPSET, TOLERANCE
     from prunus.report.tables import megabytes
     from prunus.verbs.export import export
@@ -26,10 +24,12 @@ def command(
     console = Console(highlight=False)
     with console.status("exporting and comparing"):
         written = export(model, onnx, single)
+    import onnxruntime  # there, or the export would have said so
+
     for path in written:
         console.print(f"{path}: {megabytes(path.stat().st_size)}", soft_wrap=True)
-    if (weights := onnx / "weights.bin").exists() and not single:
-        console.print(f"{weights}: {megabytes(weights.stat().st_size)}, the weights of all of them", soft_wrap=True)
+    for weights in onnx.glob("weights-*.bin") if not single else ():
+        console.print(f"{weights}: {megabytes(weights.stat().st_size)}, weights", soft_wrap=True)
     console.print(
         f"Opset {OPSET}. ONNX Runtime {onnxruntime.__version__} answers as {model} does, "
         f"to {TOLERANCE:g} of the largest logit.",

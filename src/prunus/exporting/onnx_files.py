@@ -21,7 +21,6 @@ from prunus.runtime.predictor import Predictor
 
 OPSET = 20
 TOLERANCE = 1e-4  # of the largest logit
-WEIGHTS = "weights.bin"
 SMALLEST_SHARED = 1024  # bytes; smaller tensors stay in the model
 
 
@@ -29,10 +28,13 @@ def export_domains(predictor: Predictor, folder: Path) -> list[Path]:
     """Write one model per domain, with one file of weights for all of them."""
     onnx, bundle = _import("onnx"), predictor.bundle
     with _made_aside(folder) as aside:
-        shared = _SharedWeights(aside / WEIGHTS)
+        models = {}
         for domain in bundle.domains:
             size = bundle.manifest.domains[domain].preprocess.size
-            model = _to_onnx(bake(bundle, domain), (torch.zeros(2, 3, size, size),), ["images"])
+            models[domain] = _to_onnx(bake(bundle, domain), (torch.zeros(2, 3, size, size),), ["images"])
+        # a name of its own: models of another file that lie in the folder keep their weights
+        shared = _SharedWeights(aside / f"weights-{_fingerprint(onnx, list(models.values()))}.bin")
+        for domain, model in models.items():
             shared.take(onnx, model)
             onnx.save_model(model, aside / f"{domain}.onnx")
         shared.close()
@@ -44,7 +46,12 @@ def export_domains(predictor: Predictor, folder: Path) -> list[Path]:
 def export_single(predictor: Predictor, folder: Path) -> list[Path]:
     """Write one model for all domains, with the domain's number as a second input."""
     onnx, bundle = _import("onnx"), predictor.bundle
-    size = next(iter(bundle.manifest.domains.values())).preprocess.size
+    sizes = {name: entry.preprocess.size for name, entry in bundle.manifest.domains.items()}
+    if len(set(sizes.values())) > 1:
+        raise BundleError(
+            f"one model takes images of one size, these domains have several ({sizes}); leave --single away"
+        )
+    size = next(iter(sizes.values()))
     with _made_aside(folder) as aside:
         example = (torch.zeros(2, 3, size, size), torch.zeros((), dtype=torch.int64))
         onnx.save_model(_to_onnx(Switchable(bundle), example, ["images", "domain"]), aside / "model.onnx")
@@ -77,11 +84,20 @@ def _to_onnx(module: nn.Module, example: tuple[Tensor, ...], inputs: list[str]) 
     return program.model_proto
 
 
+def _fingerprint(onnx: Any, models: list[Any]) -> str:  # noqa: ANN401  # onnx is untyped
+    digest = hashlib.sha256()
+    for model in models:
+        for tensor in model.graph.initializer:
+            digest.update(onnx.numpy_helper.to_array(tensor).tobytes())
+    return digest.hexdigest()[:12]
+
+
 class _SharedWeights:
     """One file of weights beside several models; equal bytes are kept once."""
 
     def __init__(self, path: Path) -> None:
-        self._file, self._places = path.open("wb"), dict[str, tuple[int, int]]()
+        self._name, self._file = path.name, path.open("wb")
+        self._places: dict[str, tuple[int, int]] = {}
 
     def take(self, onnx: Any, model: Any) -> None:  # noqa: ANN401  # onnx is untyped
         """Move a model's larger tensors into the file."""
@@ -99,7 +115,7 @@ class _SharedWeights:
             tensor.ClearField("float_data")
             tensor.data_location = onnx.TensorProto.EXTERNAL
             del tensor.external_data[:]
-            for name, value in (("location", WEIGHTS), ("offset", str(offset)), ("length", str(length))):
+            for name, value in (("location", self._name), ("offset", str(offset)), ("length", str(length))):
                 tensor.external_data.add(key=name, value=value)
 
     def close(self) -> None:
@@ -110,7 +126,12 @@ class _SharedWeights:
 def _check(path: Path, predictor: Predictor, domain: str, feed: Callable[[Floats], dict[str, Any]]) -> None:
     """Compare a model's answers with ours, for one image and for several."""
     runtime, bundle = _import("onnxruntime"), predictor.bundle
-    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    try:
+        session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    except Exception as reason:  # it has dozens of its own
+        raise BundleError(
+            f"ONNX Runtime cannot load the model of {domain!r}: {reason}; nothing was written"
+        ) from reason
     size, classes = bundle.manifest.domains[domain].preprocess.size, len(bundle.manifest.domains[domain].classes)
     for count in (1, 3):
         images = np.random.default_rng(count).standard_normal((count, 3, size, size)).astype(np.float32)
@@ -125,6 +146,8 @@ class _made_aside:  # noqa: N801  # used as a function
     """Give a temporary folder whose files are moved to their place when all is well, and removed when not."""
 
     def __init__(self, folder: Path) -> None:
+        if folder.is_file():
+            raise BundleError(f"{folder} is a file; name a folder for the models")
         self._folder, self._aside = folder, temporary_beside(folder)
 
     def __enter__(self) -> Path:

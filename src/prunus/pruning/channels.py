@@ -42,10 +42,13 @@ class ChannelFlow:
         self.live: dict[str, Tensor] = {}  # convolution -> (D, O, I): kernels that are not all zeros
         self._parents: list[int] = []
         self._forced: set[int] = set()
-        calls = [str(node.target) for node in traced.module.graph.nodes if node.op == "call_module"]
-        self._repeated = {name for name in calls if calls.count(name) > 1}
+        self.kinds: dict[str, Kind] = {}
         nodes = list(traced.module.graph.nodes)
+        calls = [str(node.target) for node in nodes if node.op == "call_module"]
+        self._repeated = {name for name in calls if calls.count(name) > 1 and _has_state(traced.module, name)}
         for node in nodes:
+            self._measure(node)
+            self.kinds[node.name] = self._kind(node)
             self._forward(node)
         for node in reversed(nodes):
             self._backward(node)
@@ -58,7 +61,7 @@ class ChannelFlow:
         ]
 
     def _forward(self, node: fx.Node) -> None:
-        kind = self._kind(node)
+        kind = self.kinds[node.name]
         steps: dict[Kind, Callable[[fx.Node], Channels | None]] = {
             Kind.CONV: self._convolve,
             Kind.CHANNELWISE: self._map,
@@ -76,14 +79,24 @@ class ChannelFlow:
 
     def _kind(self, node: fx.Node) -> Kind:
         """Classify a node; one whose inputs are not followed channel by channel is opaque."""
-        kind = classify(node, self.traced)
-        tensors = [each for each in node.all_input_nodes if each.name in self.traced.shapes]
-        followed = all(each.name in self.results for each in tensors) or node.op == "placeholder"
-        repeated = node.op == "call_module" and str(node.target) in self._repeated and kind is not Kind.SPATIAL
-        widths = {len(self.results[each.name].ids) for each in tensors if each.name in self.results}
-        if kind in (Kind.ADD, Kind.MUL) and len(widths) > 1:
+        kind, inputs = classify(node, self.traced), node.all_input_nodes
+        if kind is Kind.OUTPUT:
+            return kind
+        followed = bool(inputs) and all(each.name in self.results for each in inputs)
+        repeated = node.op == "call_module" and str(node.target) in self._repeated
+        if not followed or repeated or (kind in (Kind.ADD, Kind.MUL) and len(self._widths(inputs)) > 1):
             return Kind.OPAQUE
-        return kind if followed and not repeated else Kind.OUTPUT if kind is Kind.OUTPUT else Kind.OPAQUE
+        return kind
+
+    def _widths(self, nodes: Sequence[fx.Node]) -> set[int]:
+        return {len(self.results[each.name].ids) for each in nodes}
+
+    def _measure(self, node: fx.Node) -> None:
+        """Note which kernels of a convolution are not all zeros, whatever else is known about it."""
+        conv, name = self.traced.layer(node), str(node.target)
+        if isinstance(conv, nn.Conv2d):
+            weights = [tensors.get(f"{name}.weight", conv.weight).detach() for tensors in self.domains]
+            self.live[name] = (torch.stack(weights) != 0).flatten(3).any(3)
 
     def _fresh(self, count: int) -> Tensor:
         first = len(self._parents)
@@ -104,8 +117,7 @@ class ChannelFlow:
         weights = torch.stack(
             [tensors.get(f"{name}.weight", conv.weight).detach() for tensors in self.domains]
         ).double()
-        live_DOI = (weights != 0).flatten(3).any(3)
-        self.live[name] = live_DOI
+        live_DOI = self.live[name]
         shape = (len(self.domains), groups, conv.out_channels // groups)
         zero = source.constant & (source.value == 0)
         harmless = source.constant if not pads(conv) else zero
@@ -200,7 +212,7 @@ class ChannelFlow:
         return found
 
     def _backward(self, node: fx.Node) -> None:
-        kind = self._kind(node) if node.op != "output" else Kind.OUTPUT
+        kind = self.kinds[node.name]
         sources = [self.results[each.name] for each in node.all_input_nodes if each.name in self.results]
         if kind in (Kind.OUTPUT, Kind.OPAQUE):
             for source in sources:
@@ -244,6 +256,11 @@ class ChannelFlow:
             if len(result.ids) and not any(self._find(each) in kept for each in result.ids.tolist()):
                 kept.add(self._find(int(result.ids[0])))
         return kept
+
+
+def _has_state(module: nn.Module, name: str) -> bool:
+    layer = module.get_submodule(name)
+    return any(True for _ in layer.parameters()) or any(True for _ in layer.buffers())
 
 
 def _parts(node: fx.Node) -> list[fx.Node]:

@@ -103,16 +103,22 @@ def _keeps_constants(node: fx.Node, traced: TracedNetwork) -> bool:
     """Refuse averages over borders of zeros, and means over channels."""
     layer = traced.layer(node)
     if isinstance(layer, nn.AvgPool2d):
-        return not any(_pair(layer.padding)) and not layer.ceil_mode
+        return not any(_pair(layer.padding)) and not layer.ceil_mode and layer.divisor_override is None
     if node.target is F.avg_pool2d:
         keywords = (
             dict(zip(("kernel_size", "stride", "padding", "ceil_mode"), node.args[1:], strict=False)) | node.kwargs
         )
-        return not any(_pair(keywords.get("padding", 0))) and not keywords.get("ceil_mode")
+        padded = any(_pair(keywords.get("padding", 0))) or bool(keywords.get("ceil_mode"))
+        return not padded and len(node.args) < 6 and keywords.get("divisor_override") is None
     if node.target in (torch.mean, "mean"):
         dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
         return isinstance(dims, (tuple, list)) and sorted(int(dim) % 4 for dim in dims) == [2, 3]
     return True
+
+
+def _has_statistics(node: fx.Node, traced: TracedNetwork) -> bool:
+    layer = traced.layer(node)
+    return not isinstance(layer, _BatchNorm) or layer.running_var is not None
 
 
 def _combines_two(node: fx.Node, traced: TracedNetwork) -> bool:
@@ -121,7 +127,8 @@ def _combines_two(node: fx.Node, traced: TracedNetwork) -> bool:
 
 def _along_channels(node: fx.Node, traced: TracedNetwork) -> bool:
     dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-    return dim in (1, -3)
+    parts = node.args[0] if node.args else None
+    return bool(dim == 1) and isinstance(parts, (tuple, list)) and all(isinstance(each, fx.Node) for each in parts)
 
 
 def _appends_zeros(node: fx.Node, traced: TracedNetwork) -> bool:
@@ -129,7 +136,7 @@ def _appends_zeros(node: fx.Node, traced: TracedNetwork) -> bool:
     settings = {"mode": node.kwargs.get("mode", "constant"), "value": node.kwargs.get("value") or 0}
     if len(node.args) != 2 or settings != {"mode": "constant", "value": 0} or not isinstance(amounts, (tuple, list)):
         return False
-    return len(amounts) == 6 and not any(amounts[:5])
+    return len(amounts) == 6 and not any(amounts[:5]) and bool(int(str(amounts[5])) >= 0)
 
 
 def _flattens_pixels(node: fx.Node, traced: TracedNetwork) -> bool:
@@ -144,6 +151,7 @@ def _pair(value: Any) -> tuple[Any, ...]:  # noqa: ANN401  # an int or a tuple o
 
 
 CHECKS: dict[Kind, Callable[[fx.Node, TracedNetwork], bool]] = {
+    Kind.CHANNELWISE: _has_statistics,
     Kind.SPATIAL: _keeps_constants,
     Kind.ADD: _combines_two,
     Kind.MUL: _combines_two,

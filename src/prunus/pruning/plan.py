@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from prunus.errors import BackboneError
 from prunus.files import write_json
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
 from prunus.pruning.channels import ChannelFlow
+from prunus.pruning.operations import Kind
+from prunus.pruning.pack import is_packable
 from prunus.pruning.trace import TracedNetwork, trace
 
 
@@ -78,9 +80,20 @@ def load_plan(path: str | Path) -> PrunePlan:
 
 def follow(net: MultiDomainNet) -> tuple[TracedNetwork, ChannelFlow]:
     """Trace a network and follow its channels in every domain."""
-    traced = trace(net.network, net.image_size)
-    with torch.no_grad():
-        return traced, ChannelFlow(traced, [net.tensors(domain) for domain in net.domains])
+    if not is_packable(net):
+        raise BackboneError(
+            "channels can be followed where domains differ in kernel switches and norms only; this network's method "
+            "changes more, or it has been shrunk already"
+        )
+    modes = {module: module.training for module in net.network.modules()}
+    try:
+        net.network.eval()  # what is traced and computed here must be what will be run
+        traced = trace(net.network, net.image_size)
+        with torch.no_grad():
+            return traced, ChannelFlow(traced, [net.tensors(domain) for domain in net.domains])
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
 
 
 def plan_pruning(net: MultiDomainNet) -> PrunePlan:
@@ -100,7 +113,7 @@ def _layers(
     for conv in convolutions(network):
         node = nodes.get(conv.name)
         if node is None:
-            raise BackboneError(f"layer {conv.name!r} takes no part in the network; choose a network without it")
+            continue  # a layer that the network has, but does not run
         result, outputs = flow.results.get(node.name), channels.get(node.name, tuple(range(conv.out_channels)))
         inputs = channels.get(node.all_input_nodes[0].name, ())
         gone = sorted(set(range(conv.out_channels)) - set(outputs))
@@ -114,16 +127,19 @@ def _layers(
                 len(flow.results[node.all_input_nodes[0].name].ids),
                 unread,
                 len(gone) - unread,
-                _live_kernels(flow, conv.name, node.name, outputs, inputs),
+                _live_kernels(flow, node, outputs, inputs),
                 conv.num_kernels,
             )
         )
     return tuple(found)
 
 
-def _live_kernels(flow: ChannelFlow, conv: str, node: str, outputs: Sequence[int], inputs: Sequence[int]) -> int:
+def _live_kernels(flow: ChannelFlow, node: fx.Node, outputs: Sequence[int], inputs: Sequence[int]) -> int:
     """Count the kernels that some domain uses for an output it reads, of an input that stays."""
-    if conv not in flow.live:
-        return len(outputs) * len(inputs)
-    used_OI = (flow.live[conv] & flow.results[node].read[:, :, None]).any(0)[list(outputs)]
-    return int((used_OI if used_OI.shape[1] < len(inputs) else used_OI[:, list(inputs)]).sum())
+    live_DOI = flow.live[str(node.target)]
+    if node.name in flow.results and flow.kinds[node.name] is Kind.CONV:
+        live_DOI = live_DOI & flow.results[node.name].read[:, :, None]
+    used_OI = live_DOI.any(0)[list(outputs)]
+    conv = flow.traced.layer(node)
+    grouped = isinstance(conv, nn.Conv2d) and conv.groups > 1
+    return int((used_OI if grouped else used_OI[:, list(inputs)]).sum())

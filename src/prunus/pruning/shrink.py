@@ -29,8 +29,9 @@ from prunus.pruning.trace import TracedNetwork
 def shrink(net: MultiDomainNet, plan: PrunePlan) -> MultiDomainNet:
     """Leave out every channel that the plan leaves out, and fold the constants among them into what reads them."""
     traced, flow = follow(net)
-    if set(plan.channels) != set(flow.results):
-        raise BackboneError("the plan is of another network; make one with plan_pruning(net)")
+    known = set(plan.channels) == set(flow.results)
+    if not known or any(not set(flow.kept(name)) <= set(kept) for name, kept in plan.channels.items()):
+        raise BackboneError("the plan is of another network, or of other masks; make one with plan_pruning(net)")
     return _Shrinking(net, plan, traced, flow).run()
 
 
@@ -68,9 +69,9 @@ class _Shrinking:
     def _convolution(self, node: fx.Node, conv: nn.Conv2d) -> None:
         name, source = str(node.target), node.all_input_nodes[0]
         outputs, inputs = self._kept(node), self._kept(source)
-        read = self.flow.results[node.name].read
-        live_DOI = self.flow.live.get(name, torch.ones(len(self.domains), *conv.weight.shape[:2], dtype=torch.bool))
-        mask_DOI = (live_DOI & read[:, :, None])[:, outputs]
+        mask_DOI = self.flow.live[name][:, outputs]
+        if self.flow.kinds[node.name] is Kind.CONV:  # else it may run several times, read here and not there
+            mask_DOI = mask_DOI & self.flow.results[node.name].read[:, outputs, None]
         whole = conv.groups > 1
         weight = conv.weight[outputs] if whole else conv.weight[outputs][:, inputs]
         folded = [] if whole else [self._fold(source, conv, name, outputs, place) for place in range(len(self.domains))]

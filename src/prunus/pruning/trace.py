@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 import torch
@@ -26,7 +27,7 @@ class TracedNetwork:
 def trace(network: nn.Module, size: int) -> TracedNetwork:
     """Trace a network down to its layers; the network's own modules are used, not copied."""
     try:
-        module = fx.GraphModule(network, _LayerTracer().trace(network))
+        module = fx.GraphModule(network, _after_changes(_LayerTracer().trace(network), network))
     except Exception as error:  # tracing runs the network's own code, which may fail in any way
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise BackboneError(
@@ -34,6 +35,26 @@ def trace(network: nn.Module, size: int) -> TracedNetwork:
             "choose a network without control flow that depends on images"
         ) from error
     return TracedNetwork(module, _Shapes(module).record(size))
+
+
+def _after_changes(graph: fx.Graph, network: nn.Module) -> fx.Graph:
+    """Let whoever uses a tensor after it was changed in place use the change's result, which is the same tensor."""
+    nodes = list(graph.nodes)
+    for place, node in enumerate(nodes):
+        if _changes_its_input(node, network):
+            source = node.all_input_nodes[0]
+            for later in nodes[place + 1 :]:
+                later.replace_input_with(source, node)
+    return graph
+
+
+def _changes_its_input(node: fx.Node, network: nn.Module) -> bool:
+    if node.op == "call_module":
+        return bool(getattr(network.get_submodule(str(node.target)), "inplace", False))
+    if node.op == "call_method":
+        return str(node.target).endswith("_") and not str(node.target).endswith("__")
+    in_place = (operator.iadd, operator.imul, operator.isub, operator.itruediv)
+    return node.op == "call_function" and (node.target in in_place or bool(node.kwargs.get("inplace", False)))
 
 
 class _LayerTracer(fx.Tracer):

@@ -23,11 +23,13 @@ class TorchEngine:
     def __init__(self, bundle: Bundle, device: str = "cpu") -> None:
         self._bundle = bundle
         self._device = choose_device(device)
+        with torch.device("meta"):  # shapes without memory: a file may name any network
+            self._network = build_network(bundle.manifest.backbone)
+        for domain in bundle.domains:
+            self._check(domain)
         self._network = build_network(bundle.manifest.backbone).eval().requires_grad_(False).to(self._device)
         self._domains: dict[str, dict[str, Tensor]] = {}
         self._lock = threading.Lock()  # a functional call swaps tensors inside the one network
-        for domain in bundle.domains:
-            self._check(domain)
 
     @torch.inference_mode()
     def logits(self, images: Floats, domain: str) -> Floats:

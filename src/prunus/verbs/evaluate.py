@@ -42,6 +42,7 @@ class Subject:
     costs: CostReport
     steps: tuple[int, int]
     dense_bytes: int
+    stored_bytes: int
     model_bytes: int | None  # None where the method has no model file
 
 
@@ -106,25 +107,31 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
     """Open a run folder or a model file for measuring."""
     if path.is_dir():
         run = open_run(path, device)
+        costs = network_costs(run.net, run.backbone.probe)
+        bundle = pack_run(run) if is_packable(run.net) else None
+        masked = choose_method(run.recipe).method.masked
         return Subject(
             run.recipe,
             domain_entries(run),
             lambda domain: net_logits(run.net, domain),
-            network_costs(run.net, run.backbone.probe),
+            costs,
             (run.checkpoint.step, run.checkpoint.total_steps),
             run.net.dense_bytes(),
-            len(bundle_bytes(pack_run(run))) if is_packable(run.net) else None,
+            (bundle_costs(bundle, masked) if bundle else costs).stored_bytes(),
+            len(bundle_bytes(bundle)) if bundle else None,
         )
     predictor = Predictor(path, device)
     manifest = predictor.bundle.manifest
     recipe = parse_recipe(manifest.provenance["recipe"])
+    costs = bundle_costs(predictor.bundle, choose_method(recipe).method.masked)
     return Subject(
         recipe,
         manifest.domains,
         lambda domain: lambda images: predictor.logits(images, domain),
-        bundle_costs(predictor.bundle, choose_method(recipe).method.masked),
+        costs,
         (manifest.provenance["step"], manifest.provenance["total_steps"]),
         manifest.dense_bytes,
+        costs.stored_bytes(),
         path.stat().st_size,
     )
 
@@ -187,7 +194,7 @@ def _results(subject: Subject, split: str, found: dict[str, dict[str, float | in
         "macs_ratio_with_source": costs.mean_macs_ratio(with_source=True),
         "dense_macs": costs.dense_macs(),
         "model_bytes": subject.model_bytes,
-        "stored_bytes": costs.stored_bytes(),
+        "stored_bytes": subject.stored_bytes,
         "dense_bytes": subject.dense_bytes,
         "scores": _scores(recipe, accuracies, costs),
     }

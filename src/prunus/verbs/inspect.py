@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prunus.bundle.bundle import Bundle
-from prunus.bundle.file import read_bundle
+from prunus.bundle.file import part_sizes, read_bundle
 from prunus.measure.sharing import sharing_matrix
 
 
@@ -59,24 +58,22 @@ def inspect(model: str | Path) -> Inspection:
         {name: len(entry.classes) for name, entry in bundle.manifest.domains.items()},
         layers,
         {a: {b: float(overlap_DD[i, j]) for j, b in enumerate(bundle.domains)} for i, a in enumerate(bundle.domains)},
-        _bytes_by_part(bundle, Path(model).stat().st_size),
+        _bytes_by_part(Path(model)),
         bundle.manifest.provenance,
     )
 
 
 PARTS = {
     "kernels": "weights of the kept kernels",
-    "union": "which kernels are kept",
-    "mask": "which domain uses which",
-    "norm": "norms",
-    "head": "classifiers",
+    "index": "which kernels are kept",
+    "masks": "which domain uses which",
+    "norms": "norms",
+    "heads": "classifiers",
     "shared": "tensors that all domains share",
 }
 
 
-def _bytes_by_part(bundle: Bundle, size: int) -> dict[str, int]:
-    found = {
-        title: sum(a.nbytes for name, a in bundle.arrays.items() if name.startswith(f"{part}/"))
-        for part, title in PARTS.items()
-    }
-    return found | {"names, classes, preprocessing, provenance": size - sum(found.values())}
+def _bytes_by_part(path: Path) -> dict[str, int]:
+    sizes = part_sizes(path)
+    found = {title: sizes[part] for part, title in PARTS.items()}
+    return found | {"names, classes, preprocessing, provenance": path.stat().st_size - sum(found.values())}
