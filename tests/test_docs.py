@@ -118,5 +118,7 @@ def test_the_model_file_page_shows_the_sizes_and_speeds_that_were_measured() -> 
         assert row["file"] < row["dense"] or row["run"] == "union-1"
     speed = json.loads((ROOT / "benchmarks" / "results" / "onnx_speed.json").read_text())
     assert f"{speed['speed_up']:.2f} times as fast" in text
+    assert speed["speed_up"] >= 1.6
+    assert abs(speed["macs_ratio"] - 0.5) < 0.01
     fuzzed = json.loads((ROOT / "benchmarks" / "results" / "fuzz_model_file.json").read_text())
     assert fuzzed["count"] == sum(sum(counts.values()) for counts in fuzzed["outcomes"].values()) == 10_000

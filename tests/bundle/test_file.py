@@ -216,9 +216,7 @@ def test_numbers_are_rounded_to_the_nearest(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_a_file_is_the_same_bytes_every_time_and_half_as_long_in_half_the_bits(
-    bundle: Bundle, tmp_path: Path, dtype: DType
-) -> None:
+def test_a_file_is_the_same_bytes_every_time_in_every_precision(bundle: Bundle, tmp_path: Path, dtype: DType) -> None:
     write_bundle(tmp_path / "a", bundle, dtype)
     again = read_bundle(tmp_path / "a")
     write_bundle(tmp_path / "b", again, dtype)

@@ -79,8 +79,8 @@ class FileHeader(ManifestPart):
             "an index longer than a bit per kernel": any(
                 entry.num_bytes > -(-convs[name].num_kernels // 8) for name, entry in self.index.items()
             ),
-            f"{kernels} kernels for {domains} domains, which is too much": kernels * domains > MAX_SWITCHES,
             f"a network of {weights} weights, where {MAX_WEIGHTS} are the most": weights > MAX_WEIGHTS,
+            f"{kernels} kernels for {domains} domains, which is too much": kernels * domains > MAX_SWITCHES,
         }
         return next((f"it claims {claim}" for claim, made in claims.items() if made), None)
 
