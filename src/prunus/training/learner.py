@@ -41,7 +41,7 @@ class Learner:
         rows = [parameter for adapter in net.adapters for parameter in adapter.adam_rows()]
         apart = {id(parameter) for parameter in rows}
         others = [p for p in net.parameters() if p.requires_grad and id(p) not in apart]
-        # matrices and kernels that a method learns; classifiers, norms and scores are none
+        # matrices and kernels that a method learns inside the network; heads, norms and scores are none
         weights = {id(p) for adapter in net.adapters for p in adapter.parameters() if p.ndim > 1}
         groups = [
             {"params": [p for p in others if id(p) not in weights], "base_lr": training.lr},
