@@ -1,13 +1,16 @@
 """A pruned multi-domain model as arrays: only kernels that some domain uses, and who uses which.
 
-Names of the arrays, with K the number of kernels that the union keeps of a layer:
+Names of the arrays, with K the number of kernels that the union keeps of a layer and n the number of an operation:
 
-    union/<layer>              bits over all (output, input) pairs: is the kernel kept
+    union/<layer>              a bit per kernel of the layer: is it kept
     kernels/<layer>            (K, height, width) float32, in the order of those bits
     mask/<domain>/<layer>      K bits: does this domain use the kernel
-    norm/<domain>/<tensor>     what the domain's norms put in the place of the backbone's
-    head/<domain>/weight|bias  its classifier
-    shared/<tensor>            what all domains share unchanged
+    norm/<domain>/<n>.<role>   a tensor of an operation that differs between domains: its scale, bias or ones
+    shared/<n>.<role>          a tensor of an operation that is the same in all domains
+    head/<domain>/weight|bias  the domain's classifier
+
+Kernels of more than one pixel are ordered by group, then input, then output; others by group, then output, then input:
+as runtimes read them.
 """
 
 from __future__ import annotations
@@ -62,6 +65,12 @@ class Bundle:
         weight[kept] = self.arrays[f"kernels/{layer}"]
         weight[~mask] = 0
         return weight
+
+    def tensor(self, domain: str, operation: int, role: str) -> Floats | None:
+        """Give a tensor of an operation, if it has one of that role."""
+        key = f"{operation}.{role}"
+        found = self.arrays.get(f"norm/{domain}/{key}", self.arrays.get(f"shared/{key}"))
+        return None if found is None else found.astype(np.float32, copy=False)
 
     def named(self, prefix: str) -> dict[str, Array]:
         """Give the arrays under a prefix, by the rest of their names."""

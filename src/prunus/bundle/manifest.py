@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from prunus.graph.operations import MAX_OPERATIONS, Conv, Graph
+from prunus.graph.shapes import Shape, value_shapes
 from prunus.images import Preprocess
 
 DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]  # it becomes a file's name
@@ -17,17 +21,23 @@ class ManifestPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ConvEntry(ManifestPart):
-    """The shape of one convolution: output channels, input channels of a group, kernel, output pixels of one image."""
+@dataclass(frozen=True)
+class ConvEntry:
+    """One convolution: output channels, input channels of a group, kernel, output pixels of one image.
 
-    out_channels: int = Field(ge=1)
-    in_channels: int = Field(ge=1)
+    `dense_kernels` counts the kernels that it had before pruning.
+    """
+
+    out_channels: int
+    in_channels: int
+    groups: int
     kernel: tuple[int, int]
-    positions: int = Field(ge=1)
+    positions: int
+    dense_kernels: int
 
     @property
     def num_kernels(self) -> int:
-        """Count the 2-D kernels of the dense layer."""
+        """Count the 2-D kernels of the layer, were all of them kept."""
         return self.out_channels * self.in_channels
 
 
@@ -42,8 +52,33 @@ class Manifest(ManifestPart):
     """Everything about a model but its numbers."""
 
     backbone: str
-    num_features: int = Field(ge=1)
+    image_size: int = Field(ge=1, le=4096)
+    graph: Annotated[Graph, Field(min_length=1, max_length=MAX_OPERATIONS)]
     domains: dict[DomainName, DomainEntry] = Field(min_length=1)
-    convs: dict[str, ConvEntry]
     dense_bytes: int = Field(ge=0)
     provenance: dict[str, Any]
+
+    @cached_property
+    def shapes(self) -> list[Shape]:
+        """Give the shape of every value of the graph, the image first."""
+        return value_shapes(self.graph, self.image_size)
+
+    @property
+    def num_features(self) -> int:
+        """Count the numbers that a classifier sees."""
+        channels, height, width = self.shapes[-1]
+        return channels * height * width
+
+    @cached_property
+    def convs(self) -> dict[str, ConvEntry]:
+        """Describe every convolution by its name, in the order of the graph."""
+        found: dict[str, ConvEntry] = {}
+        for operation, (_, height, width) in zip(self.graph, self.shapes[1:], strict=True):
+            if isinstance(operation, Conv):
+                out, in_group = operation.channels
+                was_out, was_in = operation.was or operation.channels
+                positions = height * width + (found[operation.layer].positions if operation.layer in found else 0)
+                found[operation.layer] = ConvEntry(
+                    out, in_group, operation.groups, operation.kernel, positions, was_out * was_in
+                )
+        return found
