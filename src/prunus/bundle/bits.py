@@ -17,4 +17,4 @@ def pack_bits(mask: Bools) -> Bytes:
 
 def unpack_bits(packed: Bytes, count: int) -> Bools:
     """Take the first `count` bits back."""
-    return np.unpackbits(packed, count=count, bitorder="little").astype(np.bool_)
+    return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)

@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from prunus.bundle.bits import Bools, unpack_bits
 from prunus.bundle.manifest import Manifest
+from prunus.bundle.order import from_stored, to_stored
 from prunus.errors import UnknownNameError
-from prunus.images import Floats
+from prunus.images import Bytes, Floats
 
 Array = npt.NDArray[np.generic]
 
@@ -45,26 +46,31 @@ class Bundle:
         if domain not in self.manifest.domains:
             raise UnknownNameError("domain", domain, self.domains)
 
-    def union(self, layer: str) -> Bools:
-        """Give which kernels of a layer are kept: (output, input)."""
+    def stored(self, layer: str) -> tuple[Bools, Floats]:
+        """Give which kernels of a layer are kept, and these (K, pixels), both in the order of the file."""
         conv = self.manifest.convs[layer]
-        bits = unpack_bits(self.arrays[f"union/{layer}"].astype(np.uint8), conv.num_kernels)
-        return bits.reshape(conv.out_channels, conv.in_channels)
+        kernels = self.arrays[f"kernels/{layer}"].astype(np.float32, copy=False)
+        return self._kept(layer), kernels.reshape(len(kernels), conv.kernel[0] * conv.kernel[1])
+
+    def stored_mask(self, domain: str, layer: str) -> Bools:
+        """Give which of a layer's kept kernels a domain uses, in the order of the file: (K,)."""
+        return unpack_bits(_bytes(self.arrays[f"mask/{domain}/{layer}"]), len(self.arrays[f"kernels/{layer}"]))
+
+    def union(self, layer: str) -> Bools:
+        """Give which kernels of a layer are kept: (output, input of a group)."""
+        return from_stored(self._kept(layer), self.manifest.convs[layer])
 
     def mask(self, domain: str, layer: str) -> Bools:
-        """Give which kernels of a layer a domain uses: (output, input)."""
-        kept = self.union(layer)
-        mask = np.zeros_like(kept)
-        mask[kept] = unpack_bits(self.arrays[f"mask/{domain}/{layer}"].astype(np.uint8), int(kept.sum()))
-        return mask
+        """Give which kernels of a layer a domain uses: (output, input of a group)."""
+        return self._mask(domain, layer, self._kept(layer))
 
     def weight(self, layer: str, mask: Bools) -> Floats:
         """Give a layer's dense weight with the kernels of a mask in place and zeros elsewhere."""
-        kept = self.union(layer)
-        weight = np.zeros((*kept.shape, *self.manifest.convs[layer].kernel), dtype=np.float32)
-        weight[kept] = self.arrays[f"kernels/{layer}"]
-        weight[~mask] = 0
-        return weight
+        conv = self.manifest.convs[layer]
+        weight = np.zeros((conv.num_kernels, *conv.kernel), dtype=np.float32)
+        weight[self._kept(layer)] = self.arrays[f"kernels/{layer}"]
+        weight[~to_stored(mask, conv)] = 0
+        return from_stored(weight, conv)
 
     def tensor(self, domain: str, operation: int, role: str) -> Floats | None:
         """Give a tensor of an operation, if it has one of that role."""
@@ -77,5 +83,18 @@ class Bundle:
         return {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
 
     def layer_masks(self) -> dict[str, Bools]:
-        """Give all masks: layer -> (domain, output, input)."""
-        return {layer: np.stack([self.mask(domain, layer) for domain in self.domains]) for layer in self.manifest.convs}
+        """Give all masks: layer -> (domain, output, input of a group)."""
+        kept = {layer: self._kept(layer) for layer in self.manifest.convs}
+        return {layer: np.stack([self._mask(domain, layer, kept[layer]) for domain in self.domains]) for layer in kept}
+
+    def _kept(self, layer: str) -> Bools:
+        return unpack_bits(_bytes(self.arrays[f"union/{layer}"]), self.manifest.convs[layer].num_kernels)
+
+    def _mask(self, domain: str, layer: str, kept: Bools) -> Bools:
+        mask = np.zeros_like(kept)
+        mask[kept] = self.stored_mask(domain, layer)
+        return from_stored(mask, self.manifest.convs[layer])
+
+
+def _bytes(array: Array) -> Bytes:
+    return array.astype(np.uint8, copy=False)
