@@ -1,0 +1,136 @@
+"""The operations of a graph with numpy: pure functions of arrays, which keep the type of their numbers.
+
+Legend: N = images, C = channels, H and W = rows and columns, G = groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from prunus.graph.operations import Add, Affine, AppendZeros, Conv, LayerNorm, Mul, Operation, Pads, Pool
+from prunus.runtime.numpy_activations import ACTIVATIONS, Values
+
+Tensors = Mapping[str, Values]  # by role: a convolution's weight, and what the operation's `tensors` names
+Pair = tuple[int, int]
+
+
+def compute(operation: Operation, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
+    """Compute one operation: inputs and result are (N, C, H, W), `sides` are the result's H and W."""
+    return OPERATIONS[operation.op](operation, inputs, tensors, sides)
+
+
+def convolve(x: Values, weight: Values, conv: Conv, groups: int, sides: Pair) -> Values:
+    """Convolve image by image, so that only one image's windows are in memory at a time."""
+    x = _pad(x, conv.pads)
+    if weight.shape[1] == 1 and len(weight) == groups:  # depthwise: there is no sum over channels to make
+        return _convolve_depthwise(x, weight, conv, sides)
+    matrices, pixels = weight.reshape(groups, len(weight) // groups, -1), sides[0] * sides[1]
+    result = np.empty((len(x), groups, matrices.shape[1], pixels), dtype=x.dtype)
+    for image, place in zip(x, result, strict=True):
+        taps = list(_taps(image, conv.kernel, conv.dilation, conv.stride, sides))
+        windows = np.stack(taps, axis=1) if len(taps) > 1 else taps[0]
+        np.matmul(matrices, windows.reshape(groups, matrices.shape[2], pixels), out=place)
+    return result.reshape(len(x), len(weight), *sides)
+
+
+def _convolve_depthwise(x: Values, weight: Values, conv: Conv, sides: Pair) -> Values:
+    result = np.zeros((*x.shape[:2], *sides), dtype=x.dtype)
+    taps = _taps(x, conv.kernel, conv.dilation, conv.stride, sides)
+    for tap, factor in zip(taps, weight.reshape(len(weight), -1).T, strict=True):
+        result += tap * _by_channel(factor)
+    return result
+
+
+def _taps(x: Values, kernel: Pair, dilation: Pair, stride: Pair, sides: Pair) -> Iterator[Values]:
+    """Give, for every pixel of a kernel, what all windows see there."""
+    for row in range(0, kernel[0] * dilation[0], dilation[0]):
+        for column in range(0, kernel[1] * dilation[1], dilation[1]):
+            yield x[
+                ...,
+                row : row + (sides[0] - 1) * stride[0] + 1 : stride[0],
+                column : column + (sides[1] - 1) * stride[1] + 1 : stride[1],
+            ]
+
+
+def _pad(x: Values, pads: Pads, value: float = 0.0) -> Values:
+    top, left, bottom, right = pads
+    if not any(pads):
+        return x
+    return np.pad(x, [(0, 0)] * (x.ndim - 2) + [(top, bottom), (left, right)], constant_values=value)
+
+
+def _by_channel(numbers: Values) -> Values:
+    return numbers[:, None, None]
+
+
+def _scaled(x: Values, tensors: Tensors) -> Values:
+    if "scale" in tensors:
+        x = x * _by_channel(tensors["scale"])
+    return x + _by_channel(tensors["bias"]) if "bias" in tensors else x
+
+
+def _activated(operation: Conv | Affine | Add | Mul, x: Values) -> Values:
+    return ACTIVATIONS[operation.activation](x, operation.slope)
+
+
+def _conv(conv: Conv, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
+    x = inputs[0]
+    result = convolve(x, tensors["weight"], conv, conv.groups, sides)
+    if "ones" in tensors:
+        plane = np.ones((1, 1, *x.shape[2:]), dtype=x.dtype)
+        result = result + convolve(plane, tensors["ones"][:, None], conv, 1, sides)
+    result = _scaled(result, tensors)
+    return _activated(conv, result + inputs[1] if len(inputs) == 2 else result)
+
+
+def _layer_norm(norm: LayerNorm, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
+    centred = inputs[0] - inputs[0].mean(axis=1, keepdims=True)
+    variance = np.square(centred).mean(axis=1, keepdims=True)
+    return _scaled(centred / np.sqrt(variance + norm.eps), tensors)
+
+
+def _append_zeros(operation: AppendZeros, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
+    return np.pad(inputs[0], [(0, 0), (0, operation.count), (0, 0), (0, 0)])
+
+
+def _pool(pool: Pool, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
+    x, is_max = inputs[0], pool.kind == "max"
+    was = x.shape[2:]
+    behind = [  # a window may end behind the padding, and padding may lie behind the last window
+        max((sides[axis] - 1) * pool.stride[axis] + pool.kernel[axis] - was[axis] - pool.pads[axis], 0)
+        for axis in (0, 1)
+    ]
+    x = _pad(x, (*pool.pads[:2], *behind), -np.inf if is_max else 0.0)
+    first, *rest = _taps(x, pool.kernel, (1, 1), pool.stride, sides)
+    result = first.copy()
+    for tap in rest:
+        (np.maximum if is_max else np.add)(result, tap, out=result)
+    if is_max:
+        return result
+    shares = [_window_pixels(pool, axis, was[axis], sides[axis]) for axis in (0, 1)]
+    mean: Values = result / (shares[0][:, None] * shares[1]).astype(x.dtype)
+    return mean
+
+
+def _window_pixels(pool: Pool, axis: int, side: int, count: int) -> Values:
+    """Count along one side the pixels that a mean divides by; a window without any gives 0, as its sum is."""
+    before, after = (pool.pads[axis], pool.pads[axis + 2]) if pool.count_pads else (0, 0)
+    starts = np.arange(count) * pool.stride[axis] - pool.pads[axis]
+    ends = np.minimum(starts + pool.kernel[axis], side + after)
+    counts: Values = np.maximum(ends - np.maximum(starts, -before), 1).astype(np.float64)
+    return counts
+
+
+OPERATIONS: dict[str, Callable[..., Values]] = {
+    "conv": _conv,
+    "affine": lambda operation, inputs, tensors, sides: _activated(operation, _scaled(inputs[0], tensors)),
+    "layer_norm": _layer_norm,
+    "add": lambda operation, inputs, tensors, sides: _activated(operation, inputs[0] + inputs[1]),
+    "mul": lambda operation, inputs, tensors, sides: _activated(operation, inputs[0] * inputs[1]),
+    "cat": lambda operation, inputs, tensors, sides: np.concatenate(inputs, axis=1),
+    "append_zeros": _append_zeros,
+    "pool": _pool,
+    "mean": lambda operation, inputs, tensors, sides: inputs[0].mean(axis=(2, 3), keepdims=True),
+}
