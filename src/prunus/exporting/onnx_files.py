@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from prunus.errors import BundleError, MissingExtraError
-from prunus.exporting.network import Switchable, bake
+from prunus.exporting.onnx_model import OPSET as OPSET
+from prunus.exporting.onnx_model import common_model, domain_model
 from prunus.files import temporary_beside
 from prunus.images import Floats
 from prunus.runtime.predictor import Predictor
 
-OPSET = 20
 TOLERANCE = 1e-4  # of the largest logit
 SMALLEST_SHARED = 1024  # bytes; smaller tensors stay in the model
 
@@ -28,10 +25,7 @@ def export_domains(predictor: Predictor, folder: Path) -> list[Path]:
     """Write one model per domain, with one file of weights for all of them."""
     onnx, bundle = _import("onnx"), predictor.bundle
     with _made_aside(folder) as aside:
-        models = {}
-        for domain in bundle.domains:
-            size = bundle.manifest.domains[domain].preprocess.size
-            models[domain] = _to_onnx(bake(bundle, domain), (torch.zeros(2, 3, size, size),), ["images"])
+        models = {domain: domain_model(onnx, bundle, domain) for domain in bundle.domains}
         # a name of its own: models of another file that lie in the folder keep their weights
         shared = _SharedWeights(aside / f"weights-{_fingerprint(onnx, list(models.values()))}.bin")
         for domain, model in models.items():
@@ -46,15 +40,8 @@ def export_domains(predictor: Predictor, folder: Path) -> list[Path]:
 def export_single(predictor: Predictor, folder: Path) -> list[Path]:
     """Write one model for all domains, with the domain's number as a second input."""
     onnx, bundle = _import("onnx"), predictor.bundle
-    sizes = {name: entry.preprocess.size for name, entry in bundle.manifest.domains.items()}
-    if len(set(sizes.values())) > 1:
-        raise BundleError(
-            f"one model takes images of one size, these domains have several ({sizes}); leave --single away"
-        )
-    size = next(iter(sizes.values()))
     with _made_aside(folder) as aside:
-        example = (torch.zeros(2, 3, size, size), torch.zeros((), dtype=torch.int64))
-        onnx.save_model(_to_onnx(Switchable(bundle), example, ["images", "domain"]), aside / "model.onnx")
+        onnx.save_model(common_model(onnx, bundle), aside / "model.onnx")
         for number, domain in enumerate(bundle.domains):
             _check(aside / "model.onnx", predictor, domain, _with_number(number))
     return [folder / "model.onnx"]
@@ -62,26 +49,6 @@ def export_single(predictor: Predictor, folder: Path) -> list[Path]:
 
 def _with_number(number: int) -> Callable[[Floats], dict[str, Any]]:
     return lambda images: {"images": images, "domain": np.array(number, dtype=np.int64)}
-
-
-def _to_onnx(module: nn.Module, example: tuple[Tensor, ...], inputs: list[str]) -> Any:  # noqa: ANN401  # onnx is untyped
-    _import("onnxscript")
-    batch = torch.export.Dim("batch", min=1, max=4096)
-    shapes = {"images": {0: batch}} | ({"domain": {}} if "domain" in inputs else {})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter warns about its own workings
-        program = torch.onnx.export(
-            module,
-            example,
-            input_names=inputs,
-            output_names=["logits"],
-            opset_version=OPSET,
-            dynamo=True,
-            dynamic_shapes=shapes,
-            verbose=False,
-        )
-    assert program is not None
-    return program.model_proto
 
 
 def _fingerprint(onnx: Any, models: list[Any]) -> str:  # noqa: ANN401  # onnx is untyped
@@ -132,7 +99,7 @@ def _check(path: Path, predictor: Predictor, domain: str, feed: Callable[[Floats
         raise BundleError(
             f"ONNX Runtime cannot load the model of {domain!r}: {reason}; nothing was written"
         ) from reason
-    size, classes = bundle.manifest.domains[domain].preprocess.size, len(bundle.manifest.domains[domain].classes)
+    size, classes = bundle.manifest.image_size, len(bundle.manifest.domains[domain].classes)
     for count in (1, 3):
         images = np.random.default_rng(count).standard_normal((count, 3, size, size)).astype(np.float32)
         expected = predictor.logits(images, domain)

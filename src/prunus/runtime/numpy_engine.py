@@ -6,12 +6,11 @@ import numpy as np
 
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError
-from prunus.graph.operations import Conv, Graph
+from prunus.graph.operations import Graph
 from prunus.images import Floats
 from prunus.runtime.numpy_activations import Values
 from prunus.runtime.numpy_operations import compute
-
-DomainTensors = list[dict[str, Floats]]  # of every operation, by role
+from prunus.runtime.tensors import DomainTensors, domain_tensors
 
 
 class NumpyEngine:
@@ -29,7 +28,7 @@ class NumpyEngine:
         if images.ndim != 4 or images.shape[1:] != (3, size, size):
             raise DataError(f"the model takes images of the shape (N, 3, {size}, {size}), got {images.shape}")
         if domain not in self._domains:  # two threads may both make them: either's are right
-            self._domains[domain] = _domain_tensors(self._bundle, domain)
+            self._domains[domain] = domain_tensors(self._bundle, domain)
         with np.errstate(all="ignore"):  # a number too large becomes infinite, as elsewhere
             features: Floats = self._features(images.astype(np.float32, copy=False), self._domains[domain])
             weight, bias = (
@@ -54,13 +53,3 @@ def _spent_values(graph: Graph) -> list[list[int]]:
     last = {value: max(value - 1, 0) for value in range(len(graph))}  # one that nothing reads goes at once
     last |= {value: number for number, operation in enumerate(graph) for value in operation.inputs}
     return [[value for value, place in last.items() if place == number] for number in range(len(graph))]
-
-
-def _domain_tensors(bundle: Bundle, domain: str) -> DomainTensors:
-    weights = {layer: bundle.weight(layer, bundle.mask(domain, layer)) for layer in bundle.manifest.convs}
-    found: DomainTensors = []
-    for number, operation in enumerate(bundle.manifest.graph):
-        roles = operation.tensors(bundle.manifest.shapes[operation.inputs[0]][0])
-        own = {role: tensor for role in roles if (tensor := bundle.tensor(domain, number, role)) is not None}
-        found.append(own | ({"weight": weights[operation.layer]} if isinstance(operation, Conv) else {}))
-    return found

@@ -109,18 +109,20 @@ def _pool(pool: Pool, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -
         (np.maximum if is_max else np.add)(result, tap, out=result)
     if is_max:
         return result
-    shares = [_window_pixels(pool, axis, was[axis], sides[axis]) for axis in (0, 1)]
-    mean: Values = result / (shares[0][:, None] * shares[1]).astype(x.dtype)
+    mean: Values = result / window_pixels(pool, (was[0], was[1]), sides).astype(x.dtype)
     return mean
 
 
-def _window_pixels(pool: Pool, axis: int, side: int, count: int) -> Values:
-    """Count along one side the pixels that a mean divides by; a window without any gives 0, as its sum is."""
-    before, after = (pool.pads[axis], pool.pads[axis + 2]) if pool.count_pads else (0, 0)
-    starts = np.arange(count) * pool.stride[axis] - pool.pads[axis]
-    ends = np.minimum(starts + pool.kernel[axis], side + after)
-    counts: Values = np.maximum(ends - np.maximum(starts, -before), 1).astype(np.float64)
-    return counts
+def window_pixels(pool: Pool, source: Pair, sides: Pair) -> Values:
+    """Count the pixels that the mean of every window divides by; 1 for a window without any, whose sum is 0."""
+    counts = []
+    for axis in (0, 1):
+        before, after = (pool.pads[axis], pool.pads[axis + 2]) if pool.count_pads else (0, 0)
+        starts = np.arange(sides[axis]) * pool.stride[axis] - pool.pads[axis]
+        ends = np.minimum(starts + pool.kernel[axis], source[axis] + after)
+        counts.append(np.maximum(ends - np.maximum(starts, -before), 1).astype(np.float64))
+    pixels: Values = counts[0][:, None] * counts[1]
+    return pixels
 
 
 OPERATIONS: dict[str, Callable[..., Values]] = {
