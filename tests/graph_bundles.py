@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, get_args
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Array, Bundle
 from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
 from prunus.bundle.order import to_stored
-from prunus.graph.operations import Graph
+from prunus.graph.operations import ActivationName, Graph
 from prunus.images import Floats, Preprocess
 
 CLASSES = ("x", "y", "z")
@@ -71,3 +73,42 @@ def _tensors(manifest: Manifest, rng: np.random.Generator) -> dict[str, Array]:
 
 def _normal(rng: np.random.Generator, shape: Sequence[int]) -> Floats:
     return rng.standard_normal(shape).astype(np.float32)
+
+
+def make_graph(*operations: dict[str, Any]) -> Graph:
+    """Check operations as if they were read from a file."""
+    return TypeAdapter[Graph](Graph).validate_python(operations)
+
+
+def convolution(layer: str, inputs: Sequence[int], channels: tuple[int, int], **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Write a 3x3 convolution that keeps the sides of an image."""
+    usual = {"kernel": (3, 3), "pads": (1, 1, 1, 1), "op": "conv", "layer": layer}
+    return usual | {"inputs": tuple(inputs), "channels": channels} | fields
+
+
+def varied_graph(seed: int) -> Graph:
+    """Give a graph with every operation and random activations, for images of 12 pixels a side."""
+    rng = np.random.default_rng(seed)
+    act = [{"activation": str(name), "slope": 0.2} for name in rng.choice(get_args(ActivationName), 9)]
+    one = {"kernel": (1, 1), "pads": (0, 0, 0, 0)}
+    windows = {"op": "pool", "kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1)}
+    return make_graph(
+        convolution("stem", [0], (16, 3), **act[0]),
+        convolution("depthwise", [1], (16, 1), groups=16, stride=(2, 2), **act[1]),
+        windows | {"inputs": (1,), "kind": "max"},
+        convolution("residual", [2, 3], (16, 16), **act[2]),
+        windows | {"inputs": (4,), "kind": "mean", "ceil": True, "count_pads": bool(rng.integers(2))},
+        {"op": "mean", "inputs": (5,)},
+        convolution("squeeze", [6], (16, 16), **one, activation="hard_sigmoid"),
+        {"op": "mul", "inputs": (5, 7)} | act[3],
+        convolution("grouped", [8], (16, 4), groups=4, dilation=(2, 2), pads=(2, 2, 2, 2), **act[4]),
+        {"op": "add", "inputs": (8, 9)} | act[5],
+        {"op": "append_zeros", "inputs": (10,), "count": 4},
+        convolution("pointwise", [11], (20, 20), **one, **act[6]),
+        {"op": "cat", "inputs": (12, 8)},
+        {"op": "affine", "inputs": (13,)} | act[7],
+        convolution("valid", [14], (12, 36), kernel=(2, 3), pads=(0, 1, 0, 0), **act[8]),
+        convolution("narrow", [15], (12, 12), **one),
+        convolution("narrow", [16], (12, 12), **one),
+        *([{"op": "layer_norm", "inputs": (17,), "eps": 1e-6}] if rng.integers(2) else []),
+    )

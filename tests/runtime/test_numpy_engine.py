@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from graph_bundles import random_bundle
+from graph_bundles import make_graph, random_bundle
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 from torch import Tensor
 
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError, UnknownNameError
-from prunus.graph.operations import Graph, LayerNorm, Operation, Pool
+from prunus.graph.operations import LayerNorm, Operation, Pool
 from prunus.runtime.numpy_activations import ACTIVATIONS, Values, normal_share
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.runtime.numpy_operations import compute
@@ -42,12 +41,8 @@ sides, seeds = st.integers(1, 9), st.integers(0, 2**32)
 few, pads = st.tuples(st.integers(1, 3), st.integers(1, 3)), st.tuples(*[st.integers(0, 2)] * 4)
 
 
-def _graph(*operations: dict[str, Any]) -> Graph:
-    return TypeAdapter[Graph](Graph).validate_python(operations)
-
-
 def _operation(**fields: Any) -> Operation:  # noqa: ANN401  # as in a file
-    return _graph(fields)[0]
+    return make_graph(fields)[0]
 
 
 def _normal(seed: int, *shape: int) -> Values:
@@ -179,7 +174,7 @@ def test_norms_sums_and_products_are_torchs(height: int, width: int, seed: int) 
 
 POINTWISE = {"op": "conv", "layer": "wide", "channels": (8, 4), "kernel": (1, 1), "groups": 2}
 THREES = {"op": "conv", "kernel": (3, 3)}
-GRAPH = _graph(
+GRAPH = make_graph(
     THREES | {"inputs": (0,), "layer": "stem", "channels": (8, 3), "pads": (1, 1, 1, 1), "activation": "relu"},
     THREES | {"inputs": (1,), "layer": "deep", "channels": (8, 1), "pads": (0, 0, 1, 1), "stride": (2, 2), "groups": 8},
     {"op": "pool", "inputs": (1,), "kind": "mean", "kernel": (2, 2), "stride": (2, 2)},

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from prunus.errors import BundleError, MissingExtraError
-from prunus.exporting.onnx_model import OPSET as OPSET
 from prunus.exporting.onnx_model import common_model, domain_model
 from prunus.files import temporary_beside
 from prunus.images import Floats
