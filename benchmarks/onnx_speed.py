@@ -13,6 +13,7 @@ import json
 import statistics
 import tempfile
 import time
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,19 @@ import torch
 from machine import describe_machine
 from rich.console import Console
 from rich.table import Table
-from torch import nn
 
 import prunus
 from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
+from prunus.exporting.network import domain_network
+from prunus.exporting.slim import slim
 from prunus.masks.network import MultiDomainNet
-from prunus.methods.costs import network_costs
 from prunus.methods.table import METHODS, adapt
 from prunus.pruning.pack import pack
 from prunus.pruning.plan import plan_pruning
-from prunus.pruning.shrink import shrink
 
 ROUNDS = 200
 
@@ -57,12 +58,21 @@ def make_net(backbone: Backbone, share: float) -> MultiDomainNet:
     return net
 
 
-def session(net: MultiDomainNet, backbone: Backbone, folder: Path, threads: int) -> Any:  # noqa: ANN401  # untyped
-    folder.mkdir()
+def make_bundle(net: MultiDomainNet, backbone: Backbone) -> Bundle:
     entry = DomainEntry(classes=("a", "b"), preprocess=backbone.preprocess)
-    write_bundle(
-        folder / "m.prunus", pack(net, backbone, {"domain": entry}, {"recipe": {}, "step": 1, "total_steps": 1})
-    )
+    return pack(net, backbone, {"domain": entry}, {"recipe": {}, "step": 1, "total_steps": 1})
+
+
+def macs(bundle: Bundle) -> int:
+    """Count the multiply-accumulates of the convolutions of an exported network, for one image."""
+    network = slim(domain_network(bundle, "domain"))
+    convs = [(each, shape) for each, shape in zip(network.graph, network.shapes[1:], strict=True) if each.op == "conv"]
+    return sum(prod(conv.channels) * prod(conv.kernel) * prod(shape[1:]) for conv, shape in convs)
+
+
+def session(bundle: Bundle, folder: Path, threads: int) -> Any:  # noqa: ANN401  # untyped
+    folder.mkdir()
+    write_bundle(folder / "m.prunus", bundle)
     (path,) = prunus.export(folder / "m.prunus", folder / "onnx")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -73,15 +83,10 @@ def measure(backbone_name: str, share: float, threads: int) -> dict[str, float]:
     weights = "random" if backbone_name.startswith("timm/") else "pretrained"
     backbone = load_backbone(BackboneChoice(name=backbone_name, weights=weights))
     size = backbone.preprocess.size
-    dense, pruned = make_net(backbone, 0.0), make_net(backbone, share)
-    small = shrink(pruned, plan_pruning(pruned))
-    convs = {name: module for name, module in small.network.named_modules() if isinstance(module, nn.Conv2d)}
-    positions = backbone.probe.positions  # a convolution that got constants is wrapped, its inner name is longer
-    names = {name: name if name in positions else name.removesuffix(".conv") for name in convs}
-    macs = sum(conv.weight.numel() * positions[names[name]] for name, conv in convs.items())
+    dense, pruned = (make_bundle(make_net(backbone, each), backbone) for each in (0.0, share))
     images = np.random.default_rng(0).standard_normal((1, 3, size, size)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
-        sessions = [session(net, backbone, Path(folder) / name, threads) for name, net in (("d", dense), ("p", pruned))]
+        sessions = [session(each, Path(folder) / name, threads) for name, each in (("d", dense), ("p", pruned))]
         times: list[list[float]] = [[], []]
         for _ in range(ROUNDS):
             for place, each in enumerate(sessions):
@@ -89,8 +94,8 @@ def measure(backbone_name: str, share: float, threads: int) -> dict[str, float]:
                 each.run(None, {"images": images})
                 times[place].append(time.perf_counter() - began)
     slow, fast = (1000 * statistics.median(each[20:]) for each in times)
-    share_run = macs / network_costs(dense, backbone.probe).dense_macs()
-    return {"dense_ms": slow, "pruned_ms": fast, "macs_ratio": share_run, "speed_up": slow / fast}
+    ratio = macs(pruned) / macs(dense)
+    return {"dense_ms": slow, "pruned_ms": fast, "macs_ratio": ratio, "speed_up": slow / fast}
 
 
 def main() -> None:
