@@ -1,106 +1,94 @@
-"""Drop every kernel that no domain uses and pack the rest."""
+"""Drop every channel and kernel that no domain needs and pack the rest.
+
+Legend: D = domains, O = output channels, I = input channels of one group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from prunus.backbone.zoo import Backbone
 from prunus.bundle.bits import Bools, pack_bits
 from prunus.bundle.bundle import Array, Bundle
-from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
-from prunus.errors import BundleError
-from prunus.masks.copies import COUNTERS, DomainNorms
+from prunus.bundle.manifest import DomainEntry, Manifest
+from prunus.bundle.order import to_stored
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
-from prunus.masks.switches import Switches
-from prunus.pruning.fold import fold_norms
+from prunus.pruning.draft import Draft
+from prunus.pruning.lower import lower
+from prunus.pruning.packable import check_packable, is_packable, network_masks
+from prunus.pruning.plan import plan_pruning
+from prunus.pruning.shrink import shrink
+
+__all__ = ["check_packable", "is_packable", "network_masks", "pack"]
 
 
 @torch.no_grad()
 def pack(
     net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEntry], provenance: dict[str, Any]
 ) -> Bundle:
-    """Turn a trained network into a bundle with the union of all domains' kernels."""
+    """Turn a trained network into a bundle: the channels that some domain needs, the union of all domains' kernels."""
     check_packable(net)
-    masks, frozen = network_masks(net), net.network.state_dict()
-    arrays: dict[str, Array] = {}
-    for layer, mask_DOI in masks.items():
-        kept_OI = np.logical_or.reduce(mask_DOI, axis=0)
-        arrays[f"union/{layer}"] = pack_bits(kept_OI)
-        arrays[f"kernels/{layer}"] = _array(frozen[f"{layer}.weight"])[kept_OI]
-        arrays |= {f"mask/{name}/{layer}": pack_bits(m[kept_OI]) for name, m in zip(net.domains, mask_DOI, strict=True)}
-    weights = {f"{layer}.weight" for layer in masks}
-    own: set[str] = set()
-    for index, name in enumerate(net.domains):
-        changed = {
-            key: tensor
-            for key, tensor in net.tensors(name).items()
-            if key not in weights and not key.endswith(COUNTERS)
-        }
-        folded = fold_norms(net.network, changed)
-        arrays |= {f"norm/{name}/{key}": _array(tensor) for key, tensor in folded.items()}
-        arrays |= {f"head/{name}/{key}": _array(tensor) for key, tensor in net.heads[index].named_parameters()}
-        own |= changed.keys()
-    rest = {key: frozen[key] for key in sorted(frozen.keys() - weights - own) if not key.endswith(COUNTERS)}
-    arrays |= {f"shared/{key}": _array(tensor) for key, tensor in fold_norms(net.network, rest).items()}
-    return Bundle(_manifest(net, backbone, domains, provenance), arrays)
-
-
-def is_packable(net: MultiDomainNet) -> bool:
-    """Tell whether a model file can hold what a method learned: kernel switches and norms."""
-    return all(
-        isinstance(adapter, DomainNorms) or (type(adapter) is Switches and adapter.layout.granularity != "weight")
-        for adapter in net.adapters
-    )
-
-
-def check_packable(net: MultiDomainNet) -> None:
-    """Refuse a method that changes more than a model file holds."""
-    if not is_packable(net):
-        raise BundleError(
-            "a model file holds kernel switches, norms and classifiers, and this run's method learns more than that; "
-            "measure the run with prunus evaluate, or train one with a budget"
-        )
-
-
-def network_masks(net: MultiDomainNet) -> dict[str, Bools]:
-    """Give a network's masks as arrays, all on where its method has no switches: layer -> (domain, output, input)."""
-    if net.switches:
-        shapes = {conv.name: (conv.out_channels, conv.in_channels) for conv in net.switches.layout.convs}
-        return {
-            layer: mask[..., 0, 0].expand(-1, *shapes[layer]).cpu().numpy()
-            for layer, mask in net.switches.layer_masks().items()
-        }
-    return {
-        c.name: np.ones((len(net.domains), c.out_channels, c.in_channels), np.bool_) for c in convolutions(net.network)
-    }
-
-
-def _manifest(
-    net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEntry], provenance: dict[str, Any]
-) -> Manifest:
-    convs = {
-        conv.name: ConvEntry(
-            out_channels=conv.out_channels,
-            in_channels=conv.in_channels,
-            kernel=conv.kernel,
-            positions=backbone.probe.positions[conv.name],
-        )
-        for conv in convolutions(net.network)
-    }
-    return Manifest(
+    net = net if net.device.type == "cpu" else copy.deepcopy(net).cpu()
+    small = shrink(net, plan_pruning(net))
+    was = {conv.name: (conv.out_channels, conv.in_channels) for conv in convolutions(net.network)}
+    drafts = lower(small, was)
+    manifest = Manifest(
         backbone=backbone.name,
-        num_features=backbone.probe.num_features,
+        image_size=net.image_size,
+        graph=tuple(draft.operation for draft in drafts),
         domains=dict(domains),
-        convs=convs,
         dense_bytes=net.dense_bytes(),
         provenance=provenance,
     )
+    masks = _shrunk_masks(small, has_switches=net.switches is not None)
+    arrays = _convolutions(small, manifest, masks) | _tensors(drafts, small.domains)
+    for index, name in enumerate(small.domains):
+        arrays |= {f"head/{name}/{key}": _array(tensor) for key, tensor in small.heads[index].named_parameters()}
+    return Bundle(manifest, arrays)
+
+
+def _shrunk_masks(small: MultiDomainNet, has_switches: bool) -> dict[str, Bools]:
+    """Give the masks of a shrunk network by the names that its convolutions had: layer -> (D, O, I).
+
+    A kernel that a domain has switched on, but whose result it does not read, is off here.
+    """
+    assert small.switches is not None
+    found = {layer: mask[..., 0, 0].numpy() for layer, mask in small.switches.layer_masks().items()}
+    return {layer: mask if has_switches else np.ones_like(mask) for layer, mask in found.items()}
+
+
+def _convolutions(small: MultiDomainNet, manifest: Manifest, masks: Mapping[str, Bools]) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    for layer, entry in manifest.convs.items():
+        own = layer if layer in masks else f"{layer}.conv"  # some stand inside a layer that adds constants
+        conv, mask_DOI = small.network.get_submodule(own), masks[own]
+        assert isinstance(conv, nn.Conv2d)
+        kept = to_stored(np.logical_or.reduce(mask_DOI, axis=0), entry)
+        arrays[f"union/{layer}"] = pack_bits(kept)
+        arrays[f"kernels/{layer}"] = to_stored(conv.weight.detach().numpy(), entry)[kept]
+        for name, mask_OI in zip(small.domains, mask_DOI, strict=True):
+            arrays[f"mask/{name}/{layer}"] = pack_bits(to_stored(mask_OI, entry)[kept])
+    return arrays
+
+
+def _tensors(drafts: Sequence[Draft], domains: Sequence[str]) -> dict[str, Array]:
+    """Name the operations' tensors, those that are the same in all domains once."""
+    arrays: dict[str, Array] = {}
+    for number, draft in enumerate(drafts):
+        for role, tensor_D in draft.tensors.items():
+            rows = tensor_D.astype(np.float32)
+            if (rows == rows[0]).all():
+                arrays[f"shared/{number}.{role}"] = rows[0]
+            else:
+                arrays |= {f"norm/{name}/{number}.{role}": row for name, row in zip(domains, rows, strict=True)}
+    return arrays
 
 
 def _array(tensor: Tensor) -> Array:

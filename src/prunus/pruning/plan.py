@@ -17,7 +17,7 @@ from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
 from prunus.pruning.channels import ChannelFlow
 from prunus.pruning.operations import Kind
-from prunus.pruning.pack import is_packable
+from prunus.pruning.packable import is_packable
 from prunus.pruning.trace import TracedNetwork, trace
 
 

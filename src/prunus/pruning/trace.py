@@ -34,7 +34,12 @@ def trace(network: nn.Module, size: int) -> TracedNetwork:
             f"the network cannot be traced as a graph ({reason}), so that no channel can be removed; "
             "choose a network without control flow that depends on images"
         ) from error
-    return TracedNetwork(module, _Shapes(module).record(size))
+    return TracedNetwork(module, follow_shapes(module, size))
+
+
+def follow_shapes(module: fx.GraphModule, size: int) -> dict[str, tuple[int, ...]]:
+    """Run one blank image through a graph: result -> its shape."""
+    return _Shapes(module).record(size)
 
 
 def _after_changes(graph: fx.Graph, network: nn.Module) -> fx.Graph:
