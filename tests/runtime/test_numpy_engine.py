@@ -222,6 +222,14 @@ def test_a_whole_graph_gives_each_domain_its_own_answers(seed: int) -> None:
         _assert_close(found, _by_hand(bundle, images, domain), 1e-5)
 
 
+def test_convolving_some_rows_at_a_time_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle, images = random_bundle(GRAPH, 8), _normal(0, 2, 3, 8, 8).astype(np.float32)
+    expected = NumpyEngine(bundle).logits(images, "a")
+    for most in (1, 500, 1000):  # one row, several, an odd rest
+        monkeypatch.setattr("prunus.runtime.numpy_operations.MOST_NUMBERS", most)
+        np.testing.assert_allclose(NumpyEngine(bundle).logits(images, "a"), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_threads_get_the_answers_that_one_thread_gets() -> None:
     bundle, images = random_bundle(GRAPH, 8), _normal(0, 2, 3, 8, 8).astype(np.float32)
     expected = {domain: NumpyEngine(bundle).logits(images, domain) for domain in bundle.domains}

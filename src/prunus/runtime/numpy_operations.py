@@ -14,6 +14,7 @@ from prunus.runtime.numpy_activations import ACTIVATIONS, Values
 
 Tensors = Mapping[str, Values]  # by role: a convolution's weight, and what the operation's `tensors` names
 Pair = tuple[int, int]
+MOST_NUMBERS = 2**18  # in the windows that are laid out at once: one megabyte
 
 
 def compute(operation: Operation, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
@@ -22,16 +23,21 @@ def compute(operation: Operation, inputs: Sequence[Values], tensors: Tensors, si
 
 
 def convolve(x: Values, weight: Values, conv: Conv, groups: int, sides: Pair) -> Values:
-    """Convolve image by image, so that only one image's windows are in memory at a time."""
+    """Convolve image by image and some rows at a time, so that few windows are in memory at once."""
     x = _pad(x, conv.pads)
     if weight.shape[1] == 1 and len(weight) == groups:  # depthwise: there is no sum over channels to make
         return _convolve_depthwise(x, weight, conv, sides)
-    matrices, pixels = weight.reshape(groups, len(weight) // groups, -1), sides[0] * sides[1]
-    result = np.empty((len(x), groups, matrices.shape[1], pixels), dtype=x.dtype)
+    matrices = weight.reshape(groups, len(weight) // groups, -1)
+    rows = max(1, MOST_NUMBERS // (groups * matrices.shape[2] * sides[1]))
+    result = np.empty((len(x), groups, matrices.shape[1], sides[0] * sides[1]), dtype=x.dtype)
     for image, place in zip(x, result, strict=True):
-        taps = list(_taps(image, conv.kernel, conv.dilation, conv.stride, sides))
-        windows = np.stack(taps, axis=1) if len(taps) > 1 else taps[0]
-        np.matmul(matrices, windows.reshape(groups, matrices.shape[2], pixels), out=place)
+        for first in range(0, sides[0], rows):
+            count = min(rows, sides[0] - first)
+            below = image[:, first * conv.stride[0] :]
+            taps = list(_taps(below, conv.kernel, conv.dilation, conv.stride, (count, sides[1])))
+            windows = np.stack(taps, axis=1) if len(taps) > 1 else taps[0]
+            columns = windows.reshape(groups, matrices.shape[2], count * sides[1])
+            np.matmul(matrices, columns, out=place[:, :, first * sides[1] : (first + count) * sides[1]])
     return result.reshape(len(x), len(weight), *sides)
 
 
