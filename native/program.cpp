@@ -1,0 +1,184 @@
+#include "program.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace prunus {
+
+namespace {
+
+constexpr long kChunk = 8;  // images that go through the network together: their activations must be kept
+constexpr size_t kIdle = 4;  // contexts kept for later runs
+
+// Copy numbers and tell whether all are finite: those that are not have all bits of the exponent on.
+bool copy_finite(const float* from, float* to, long count) {
+  uint32_t strange = 0;
+  for (long i = 0; i < count; i++) {
+    uint32_t bits;
+    std::memcpy(&bits, from + i, sizeof bits);
+    strange |= ((bits & 0x7f800000u) == 0x7f800000u);
+    to[i] = from[i];
+  }
+  return !strange;
+}
+
+}  // namespace
+
+float* Run::value(int number, long image) const {
+  const Shape& shape = program.shape(number);
+  return context.slots[program.slot(number)] + image * shape.channels * shape.plane();
+}
+
+Program::Program(std::vector<Shape> shapes, int domains, int threads, const Kernels& kernels)
+    : shapes_(std::move(shapes)), threads_(threads), kernels_(kernels), heads_(domains) {}
+
+void Program::add(std::unique_ptr<Step> step, std::vector<int> inputs) {
+  step->output = next_value();
+  step->inputs = std::move(inputs);
+  steps_.push_back(std::move(step));
+}
+
+void Program::set_head(int domain, const float* weight, const float* bias, int classes) {
+  const Shape& last = shapes_.back();
+  const long features = last.channels * last.pixels(), padded = (features + kBlock - 1) / kBlock * kBlock;
+  Head& head = heads_.at(domain);
+  head.classes = classes;
+  head.weight.grow(classes * padded);
+  for (int c = 0; c < classes; c++)
+    std::copy_n(weight + c * features, features, head.weight.data() + c * padded);
+  head.bias.assign(bias, bias + classes);
+}
+
+// Give every value a slot; a slot is free again after the last step that reads its value.
+void Program::finish() {
+  if (steps_.size() + 1 != shapes_.size()) throw std::logic_error("a step is missing");
+  slack_ = (slack_ + kBlock - 1) / kBlock * kBlock;
+  std::vector<size_t> last(shapes_.size(), 0);
+  for (size_t s = 0; s < steps_.size(); s++)
+    for (int value : steps_[s]->inputs) last[value] = s;
+  last.back() = steps_.size();
+  slots_.assign(shapes_.size(), -1);
+  std::vector<int> free;
+  const auto place = [&](int value) {
+    const long size = shapes_[value].channels * shapes_[value].plane();
+    auto best = free.end();
+    for (auto it = free.begin(); it != free.end(); ++it) {
+      const bool fits = slot_sizes_[*it] >= size;
+      if (best == free.end() || (fits ? slot_sizes_[*best] < size || slot_sizes_[*it] < slot_sizes_[*best]
+                                      : slot_sizes_[*best] < size && slot_sizes_[*it] > slot_sizes_[*best]))
+        best = it;
+    }
+    if (best == free.end()) {
+      slots_[value] = static_cast<int>(slot_sizes_.size());
+      slot_sizes_.push_back(size);
+    } else {
+      slots_[value] = *best;
+      slot_sizes_[*best] = std::max(slot_sizes_[*best], size);
+      free.erase(best);
+    }
+  };
+  place(0);
+  for (size_t s = 0; s < steps_.size(); s++) {
+    place(static_cast<int>(s) + 1);
+    std::vector<int> read = steps_[s]->inputs;
+    std::sort(read.begin(), read.end());
+    read.erase(std::unique(read.begin(), read.end()), read.end());
+    for (int value : read)
+      if (last[value] == s) free.push_back(slots_[value]);
+    if (last[s + 1] == 0) free.push_back(slots_[s + 1]);  // nobody reads it
+  }
+}
+
+std::unique_ptr<Context> Program::take_context() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (idle_.empty()) return std::make_unique<Context>(threads_);
+  std::unique_ptr<Context> found = std::move(idle_.back());
+  idle_.pop_back();
+  return found;
+}
+
+void Program::prepare(Context& context, long images) const {
+  long total = slack_;
+  for (long size : slot_sizes_) total += images * size + slack_;
+  context.arena.grow(total);
+  context.slots.clear();
+  float* place = context.arena.data() + slack_;
+  for (long size : slot_sizes_) {
+    context.slots.push_back(place);
+    place += images * size + slack_;
+  }
+  context.scratch.resize(threads_);
+  for (Scratch& each : context.scratch) each.sums.grow(kOutputBlock * 2 * kBlock);
+}
+
+bool Program::run(const float* images, long count, int domain, float* logits) const {
+  std::unique_ptr<Context> context = take_context();
+  const long image = shapes_[0].channels * shapes_[0].pixels();
+  bool finite = true;
+  for (long first = 0; finite && first < count; first += kChunk) {
+    const long some = std::min(kChunk, count - first);
+    finite = run_chunk(*context, images + first * image, some, domain, logits + first * heads_[domain].classes);
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (idle_.size() < kIdle) idle_.push_back(std::move(context));
+  return finite;
+}
+
+bool Program::run_chunk(Context& context, const float* images, long count, int domain, float* logits) const {
+  prepare(context, count);
+  const Run run{*this, context, count, domain};
+  const Shape& in = shapes_[0];
+  for (long n = 0; n < count; n++)
+    for (int c = 0; c < in.channels; c++)
+      if (!copy_finite(images + (n * in.channels + c) * in.pixels(), run.value(0, n) + c * in.plane(), in.pixels()))
+        return false;
+  for (const auto& step : steps_) step->run(run);
+  const Shape& last = shapes_.back();
+  const Head& head = heads_[domain];
+  const long features = last.channels * last.pixels(), blocks = (features + kBlock - 1) / kBlock;
+  context.gathered.grow(blocks * kBlock);
+  for (long n = 0; n < count; n++) {
+    const float* value = run.value(static_cast<int>(shapes_.size()) - 1, n);
+    float* flat = context.gathered.data();
+    for (int c = 0; c < last.channels; c++)
+      for (long p = 0; p < last.pixels(); p++) *flat++ = value[c * last.plane() + p];
+    std::fill(flat, context.gathered.data() + blocks * kBlock, 0.0f);
+    const Epilogue epilogue{nullptr, head.bias.data(), nullptr, 0, Activation::none, 0};
+    kernels_.vectorwise({context.gathered.data(), static_cast<int>(blocks), head.weight.data(), nullptr, head.classes,
+                         logits + n * head.classes, 1, epilogue},
+                        0, head.classes);
+  }
+  return true;
+}
+
+std::vector<std::string> available_kernels() {
+  std::vector<std::string> found;
+#if defined(__x86_64__) || defined(_M_X64)
+  const bool vectors = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (vectors && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    found.push_back("avx512");
+  if (vectors) found.push_back("avx2");
+#elif defined(__aarch64__)
+  found.push_back("neon");
+#endif
+  found.push_back("portable");
+  return found;
+}
+
+const Kernels& choose_kernels(const std::string& name) {
+  const std::vector<std::string> known = available_kernels();
+  const std::string chosen = name == "auto" ? known.front() : name;
+  if (std::find(known.begin(), known.end(), chosen) == known.end())
+    throw std::invalid_argument("this processor does not run the kernels '" + name + "'");
+#if defined(__x86_64__) || defined(_M_X64)
+  if (chosen == "avx512") return avx512_kernels();
+  if (chosen == "avx2") return avx2_kernels();
+#elif defined(__aarch64__)
+  if (chosen == "neon") return neon_kernels();
+#endif
+  return portable_kernels();
+}
+
+}  // namespace prunus

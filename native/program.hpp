@@ -1,0 +1,105 @@
+// A network as a list of steps over values, for all domains at once; weights are shared, lists of kernels are not.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels.hpp"
+#include "memory.hpp"
+#include "workers.hpp"
+
+namespace prunus {
+
+struct Shape {
+  int channels, height, width;
+  long pixels() const { return static_cast<long>(height) * width; }
+  long blocks() const { return (pixels() + kBlock - 1) / kBlock; }
+  long plane() const { return plane_of(pixels()); }
+  static long plane_of(long pixels) { return ((pixels + kBlock - 1) / kBlock | 1) * kBlock; }
+};
+
+struct Scratch {
+  Floats sums;
+  Floats kept;  // weights of a 1x1 layer that the domain uses, and where their inputs lie
+  std::vector<uint32_t> offsets, starts;
+};
+
+// What one run needs: room for values and scratch, and its threads.
+struct Context {
+  explicit Context(int threads) : workers(threads) {}
+  Workers workers;
+  Floats arena;                // of all values
+  std::vector<float*> slots;   // places in it
+  Floats split, cropped, gathered;
+  std::vector<Scratch> scratch;  // by worker
+};
+
+class Program;
+
+struct Run {
+  const Program& program;
+  Context& context;
+  long images;
+  int domain;
+  float* value(int number, long image) const;
+};
+
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual void run(const Run& run) const = 0;
+  std::vector<int> inputs;
+  int output = 0;
+};
+
+class Program {
+ public:
+  Program(std::vector<Shape> shapes, int domains, int threads, const Kernels& kernels);
+
+  void add(std::unique_ptr<Step> step, std::vector<int> inputs);
+  void set_head(int domain, const float* weight, const float* bias, int classes);
+  // Ask for so many readable floats before and behind every value.
+  void need_slack(long floats) { slack_ = floats > slack_ ? floats : slack_; }
+  void finish();
+
+  // Classify prepared images; false where a number of theirs is not finite.
+  bool run(const float* images, long count, int domain, float* logits) const;
+
+  int classes(int domain) const { return heads_[domain].classes; }
+  const Shape& shape(int value) const { return shapes_[value]; }
+  const Kernels& kernels() const { return kernels_; }
+  int domains() const { return static_cast<int>(heads_.size()); }
+  int threads() const { return threads_; }
+  int next_value() const { return static_cast<int>(steps_.size()) + 1; }
+  long slack() const { return slack_; }
+  int slot(int value) const { return slots_[value]; }
+
+ private:
+  struct Head {
+    Floats weight;
+    std::vector<float> bias;
+    int classes = 0;
+  };
+
+  std::unique_ptr<Context> take_context() const;
+  void prepare(Context& context, long images) const;
+  bool run_chunk(Context& context, const float* images, long count, int domain, float* logits) const;
+
+  std::vector<Shape> shapes_;
+  int threads_;
+  const Kernels& kernels_;
+  std::vector<Head> heads_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  long slack_ = 64;
+  std::vector<int> slots_;        // value -> slot
+  std::vector<long> slot_sizes_;  // floats for one image
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Context>> idle_;
+};
+
+const Kernels& choose_kernels(const std::string& name);  // "auto" for the best that this processor runs
+std::vector<std::string> available_kernels();
+
+}  // namespace prunus

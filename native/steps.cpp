@@ -1,0 +1,127 @@
+#include "steps.hpp"
+
+#include <algorithm>
+
+namespace prunus {
+
+AffineStep::AffineStep(int domains, Activation activation, float slope)
+    : scale_(domains), bias_(domains), activation_(activation), slope_(slope) {}
+
+void AffineStep::set_domain(int domain, const float* scale, const float* bias, int channels) {
+  if (scale) scale_.at(domain).assign(scale, scale + channels);
+  if (bias) bias_.at(domain).assign(bias, bias + channels);
+}
+
+void AffineStep::run(const Run& run) const {
+  const Shape& shape = run.program.shape(output);
+  const std::vector<float>&scale = scale_[run.domain], &bias = bias_[run.domain];
+  run.context.workers.each(run.images * shape.channels, [&](long item, int) {
+    const long image = item / shape.channels, c = item % shape.channels;
+    const Elementwise j{Elementwise::Kind::affine,
+                        run.value(inputs[0], image) + c * shape.plane(),
+                        nullptr,
+                        scale.empty() ? 1.0f : scale[c],
+                        bias.empty() ? 0.0f : bias[c],
+                        activation_,
+                        slope_,
+                        run.value(output, image) + c * shape.plane()};
+    run.program.kernels().elementwise(j, shape.blocks());
+  });
+}
+
+void CombineStep::run(const Run& run) const {
+  const Shape &shape = run.program.shape(output), &other = run.program.shape(inputs[1]);
+  const bool pixel = !add_ && other.pixels() == 1 && shape.pixels() > 1;
+  const auto kind = add_ ? Elementwise::Kind::add : pixel ? Elementwise::Kind::mul_pixel : Elementwise::Kind::mul;
+  run.context.workers.each(run.images * shape.channels, [&](long item, int) {
+    const long image = item / shape.channels, c = item % shape.channels;
+    const Elementwise j{kind,
+                        run.value(inputs[0], image) + c * shape.plane(),
+                        run.value(inputs[1], image) + c * other.plane(),
+                        1.0f,
+                        0.0f,
+                        activation_,
+                        slope_,
+                        run.value(output, image) + c * shape.plane()};
+    run.program.kernels().elementwise(j, shape.blocks());
+  });
+}
+
+void JoinStep::run(const Run& run) const {
+  const Shape& shape = run.program.shape(output);
+  for (long image = 0; image < run.images; image++) {
+    float* to = run.value(output, image);
+    const float* end = to + shape.channels * shape.plane();
+    for (int value : inputs) {
+      const long size = run.program.shape(value).channels * shape.plane();
+      std::copy_n(run.value(value, image), size, to);
+      to += size;
+    }
+    std::fill(to, const_cast<float*>(end), 0.0f);
+  }
+}
+
+PoolStep::PoolStep(const WindowSpec& spec, Program& program, int input, bool largest, bool count_pads)
+    : windows_(spec, program.shape(input), program.shape(program.next_value())), largest_(largest) {
+  program.need_slack(windows_.reach() + 8 * kBlock);
+  if (largest) return;
+  const Shape &in = program.shape(input), &lattice = windows_.lattice();
+  factors_.grow(lattice.blocks() * kBlock);
+  const auto pixels = [&](long place, int axis) {  // of a window along one side
+    const long side = axis ? in.width : in.height, first = place * spec.stride[axis] - spec.pads[axis];
+    const long end = std::min(first + spec.kernel[axis], side + (count_pads ? spec.pads[axis + 2] : 0));
+    return end - (count_pads ? first : std::max(first, 0L));
+  };
+  for (long p = 0; p < lattice.pixels(); p++) {
+    const long count = pixels(p / lattice.width, 0) * pixels(p % lattice.width, 1);
+    factors_.data()[p] = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
+  }
+}
+
+void PoolStep::run(const Run& run) const {
+  const Shape &out = run.program.shape(output), &in = run.program.shape(inputs[0]);
+  windows_.prepare_all(run, inputs[0], in.channels);
+  const long channel = windows_.copies() ? windows_.channel() : in.plane(), plane = windows_.lattice().plane();
+  if (windows_.crops()) run.context.cropped.grow(run.images * out.channels * plane);
+  run.context.workers.each(run.images * out.channels, [&](long item, int) {
+    const long image = item / out.channels, c = item % out.channels;
+    float* target = run.value(output, image) + c * out.plane();
+    float* found = windows_.crops() ? run.context.cropped.data() + item * plane : target;
+    const Pooling j{windows_.window(), largest_, windows_.prepare(run, inputs[0], image) + c * channel, factors_.data(), found};
+    run.program.kernels().pool(j, windows_.lattice().blocks());
+    if (windows_.crops()) windows_.crop(found, target);
+  });
+}
+
+void MeanStep::run(const Run& run) const {
+  const Shape &in = run.program.shape(inputs[0]), &out = run.program.shape(output);
+  for (long image = 0; image < run.images; image++)
+    for (int c = 0; c < in.channels; c++)
+      run.value(output, image)[c * out.plane()] =
+          run.program.kernels().sum(run.value(inputs[0], image) + c * in.plane(), in.pixels()) /
+          static_cast<float>(in.pixels());
+}
+
+void LayerNormStep::set_domain(int domain, const float* scale, const float* bias, int channels) {
+  if (scale) scale_.at(domain).assign(scale, scale + channels);
+  if (bias) bias_.at(domain).assign(bias, bias + channels);
+}
+
+void LayerNormStep::run(const Run& run) const {
+  const Shape& shape = run.program.shape(output);
+  const std::vector<float>&scale = scale_[run.domain], &bias = bias_[run.domain];
+  run.context.workers.each(run.images * shape.blocks(), [&](long item, int) {
+    const long image = item / shape.blocks(), block = item % shape.blocks();
+    const LayerNorm j{run.value(inputs[0], image),
+                      shape.plane(),
+                      shape.channels,
+                      scale.empty() ? nullptr : scale.data(),
+                      bias.empty() ? nullptr : bias.data(),
+                      eps_,
+                      run.value(output, image),
+                      shape.plane()};
+    run.program.kernels().layer_norm(j, block, block + 1);
+  });
+}
+
+}  // namespace prunus

@@ -1,0 +1,59 @@
+// Sixteen floats at a time with AVX-512 (F, DQ, BW, VL).
+#pragma once
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace prunus::avx512 {
+
+struct Vec {
+  __m512 v;
+  static constexpr int width = 16;
+  using Mask = __mmask16;
+
+  static Vec zero() { return {_mm512_setzero_ps()}; }
+  static Vec all(float x) { return {_mm512_set1_ps(x)}; }
+  static Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static Vec load(const float* p, Mask m) { return {_mm512_maskz_loadu_ps(m, p)}; }
+  static Mask mask(uint32_t bits) { return static_cast<Mask>(bits); }
+  static Vec select(Mask m, Vec on, Vec off) { return {_mm512_mask_blend_ps(m, off.v, on.v)}; }
+  void store(float* p) const { _mm512_storeu_ps(p, v); }
+
+  static Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+  friend Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+  friend Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+  friend Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+  friend Vec operator/(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+  static Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
+  static Vec min(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }
+  static Vec abs(Vec a) { return {_mm512_abs_ps(a.v)}; }
+  static Vec sqrt(Vec a) { return {_mm512_sqrt_ps(a.v)}; }
+  static Vec round(Vec a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+  static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
+  // 2 to the power of a whole number between -126 and 127
+  static Vec pow2(Vec n) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
+  }
+  float sum() const { return _mm512_reduce_add_ps(v); }
+
+  // every second float of 32, from the first and from the second
+  static void deinterleave(const float* p, Vec& even, Vec& odd) {
+    const __m512 a = _mm512_loadu_ps(p), b = _mm512_loadu_ps(p + 16);
+    const __m512i first = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    even.v = _mm512_permutex2var_ps(a, first, b);
+    odd.v = _mm512_permutex2var_ps(a, _mm512_add_epi32(first, _mm512_set1_epi32(1)), b);
+  }
+
+  // Keep the weights and columns whose bits are on, one after the other; may write up to 16 past the last one.
+  static long compress(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t plane, float* kept,
+                       uint32_t* offsets) {
+    const Mask m = static_cast<Mask>(bits);
+    const __m512i column = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(columns)));
+    const __m512i offset = _mm512_mullo_epi32(column, _mm512_set1_epi32(static_cast<int>(plane)));
+    _mm512_storeu_ps(kept, _mm512_maskz_compress_ps(m, _mm512_loadu_ps(weights)));
+    _mm512_storeu_si512(offsets, _mm512_maskz_compress_epi32(m, offset));
+    return __builtin_popcount(bits);
+  }
+};
+
+}  // namespace prunus::avx512

@@ -1,0 +1,59 @@
+// Four floats at a time with NEON, on 64-bit ARM.
+#pragma once
+#include <arm_neon.h>
+
+#include <cstdint>
+
+#include "compress.hpp"
+
+namespace prunus::neon {
+
+struct Vec {
+  float32x4_t v;
+  static constexpr int width = 4;
+  struct Mask {
+    uint32x4_t v;
+  };
+
+  static Vec zero() { return {vdupq_n_f32(0.0f)}; }
+  static Vec all(float x) { return {vdupq_n_f32(x)}; }
+  static Vec load(const float* p) { return {vld1q_f32(p)}; }
+  static Vec load(const float* p, Mask m) {
+    return {vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(vld1q_f32(p)), m.v))};
+  }
+  static Mask mask(uint32_t bits) {
+    const uint32x4_t lanes = {1, 2, 4, 8};
+    return {vtstq_u32(vdupq_n_u32(bits), lanes)};
+  }
+  static Vec select(Mask m, Vec on, Vec off) { return {vbslq_f32(m.v, on.v, off.v)}; }
+  void store(float* p) const { vst1q_f32(p, v); }
+
+  static Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
+  friend Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
+  friend Vec operator-(Vec a, Vec b) { return {vsubq_f32(a.v, b.v)}; }
+  friend Vec operator*(Vec a, Vec b) { return {vmulq_f32(a.v, b.v)}; }
+  friend Vec operator/(Vec a, Vec b) { return {vdivq_f32(a.v, b.v)}; }
+  static Vec max(Vec a, Vec b) { return {vmaxq_f32(a.v, b.v)}; }
+  static Vec min(Vec a, Vec b) { return {vminq_f32(a.v, b.v)}; }
+  static Vec abs(Vec a) { return {vabsq_f32(a.v)}; }
+  static Vec sqrt(Vec a) { return {vsqrtq_f32(a.v)}; }
+  static Vec round(Vec a) { return {vrndnq_f32(a.v)}; }
+  static Mask less(Vec a, Vec b) { return {vcltq_f32(a.v, b.v)}; }
+  static Vec pow2(Vec n) {
+    return {vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n.v), vdupq_n_s32(127)), 23))};
+  }
+  float sum() const { return vaddvq_f32(v); }
+
+  static void deinterleave(const float* p, Vec& even, Vec& odd) {
+    const float32x4x2_t both = vld2q_f32(p);
+    even.v = both.val[0];
+    odd.v = both.val[1];
+  }
+
+  static long compress(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t plane, float* kept,
+                       uint32_t* offsets) {
+    return compress_bit_by_bit(weights, columns, bits, plane, kept, offsets);
+  }
+};
+
+}  // namespace prunus::neon

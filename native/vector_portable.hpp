@@ -1,0 +1,106 @@
+// Eight floats at a time in plain C++: for every processor, with whatever vectors its compiler finds.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "compress.hpp"
+
+namespace prunus::portable {
+
+struct Vec {
+  float v[8];
+  static constexpr int width = 8;
+  struct Mask {
+    uint32_t v[8];
+  };
+
+  template <class F>
+  static Vec make(F f) {
+    Vec r;
+    for (int i = 0; i < width; i++) r.v[i] = f(i);
+    return r;
+  }
+  static Vec zero() { return all(0.0f); }
+  static Vec all(float x) {
+    return make([=](int) { return x; });
+  }
+  static Vec load(const float* p) {
+    Vec r;
+    std::memcpy(r.v, p, sizeof r.v);
+    return r;
+  }
+  static Vec load(const float* p, Mask m) {
+    uint32_t bits[8];
+    std::memcpy(bits, p, sizeof bits);
+    for (int i = 0; i < width; i++) bits[i] &= m.v[i];
+    Vec r;
+    std::memcpy(r.v, bits, sizeof bits);
+    return r;
+  }
+  static Mask mask(uint32_t bits) {
+    Mask r;
+    for (int i = 0; i < width; i++) r.v[i] = (bits >> i & 1) ? 0xffffffffu : 0u;
+    return r;
+  }
+  static Vec select(Mask m, Vec on, Vec off) {
+    return make([&](int i) { return m.v[i] ? on.v[i] : off.v[i]; });
+  }
+  void store(float* p) const { std::memcpy(p, v, sizeof v); }
+
+  static Vec fma(Vec a, Vec b, Vec c) {
+    return make([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
+  }
+  friend Vec operator+(Vec a, Vec b) {
+    return make([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  friend Vec operator-(Vec a, Vec b) {
+    return make([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  friend Vec operator*(Vec a, Vec b) {
+    return make([&](int i) { return a.v[i] * b.v[i]; });
+  }
+  friend Vec operator/(Vec a, Vec b) {
+    return make([&](int i) { return a.v[i] / b.v[i]; });
+  }
+  static Vec max(Vec a, Vec b) {
+    return make([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  static Vec min(Vec a, Vec b) {
+    return make([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  static Vec abs(Vec a) {
+    return make([&](int i) { return std::fabs(a.v[i]); });
+  }
+  static Vec sqrt(Vec a) {
+    return make([&](int i) { return std::sqrt(a.v[i]); });
+  }
+  static Vec round(Vec a) {
+    return make([&](int i) { return std::nearbyint(a.v[i]); });
+  }
+  static Mask less(Vec a, Vec b) {
+    Mask r;
+    for (int i = 0; i < width; i++) r.v[i] = a.v[i] < b.v[i] ? 0xffffffffu : 0u;
+    return r;
+  }
+  static Vec pow2(Vec n) {
+    return make([&](int i) { return std::ldexp(1.0f, static_cast<int>(n.v[i])); });
+  }
+  float sum() const {
+    float total = 0;
+    for (float x : v) total += x;
+    return total;
+  }
+
+  static void deinterleave(const float* p, Vec& even, Vec& odd) {
+    even = make([&](int i) { return p[2 * i]; });
+    odd = make([&](int i) { return p[2 * i + 1]; });
+  }
+
+  static long compress(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t plane, float* kept,
+                       uint32_t* offsets) {
+    return compress_bit_by_bit(weights, columns, bits, plane, kept, offsets);
+  }
+};
+
+}  // namespace prunus::portable

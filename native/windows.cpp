@@ -1,0 +1,107 @@
+#include "windows.hpp"
+
+#include <algorithm>
+
+namespace prunus {
+
+namespace {
+
+int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+int extent(int side, int phase, int stride) { return side > phase ? (side - phase + stride - 1) / stride : 0; }
+
+}  // namespace
+
+Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output)
+    : input_(input), output_(output), spec_(spec) {
+  struct Tap {
+    int phase, down, right, rows, columns;  // the phase's own rows and columns: what is behind them is padding
+  };
+  std::vector<Tap> taps;
+  int height = output.height, width = output.width;
+  for (int y = 0; y < spec.kernel[0]; y++) {
+    for (int x = 0; x < spec.kernel[1]; x++) {
+      const int top = y * spec.dilation[0] - spec.pads[0], left = x * spec.dilation[1] - spec.pads[1];
+      const int down = floor_div(top, spec.stride[0]), right = floor_div(left, spec.stride[1]);
+      const int row = top - down * spec.stride[0], column = left - right * spec.stride[1];
+      const int phase = row * spec.stride[1] + column;
+      auto known = std::find(phases_.begin(), phases_.end(), phase);
+      const int rows = extent(input.height, row, spec.stride[0]), columns = extent(input.width, column, spec.stride[1]);
+      taps.push_back({static_cast<int>(known - phases_.begin()), down, right, rows, columns});
+      if (known == phases_.end()) phases_.push_back(phase);
+      height = std::max(height, rows);
+      width = std::max(width, columns);
+    }
+  }
+  lattice_ = {static_cast<int>(phases_.size()), height, width};
+  copies_ = spec.stride[0] > 1 || spec.stride[1] > 1 || height != input.height || width != input.width;
+  for (const Tap& tap : taps) {
+    const long shift = static_cast<long>(tap.down) * width + tap.right;
+    offsets_.push_back(tap.phase * lattice_.plane() + shift);
+    reach_ = std::max(reach_, shift < 0 ? -shift : shift);
+  }
+  bits_.assign(lattice_.blocks() * taps.size(), 0);
+  for (long p = 0; p < lattice_.pixels(); p++) {
+    const long row = p / width, column = p % width;
+    for (size_t t = 0; t < taps.size(); t++) {
+      const long r = row + taps[t].down, c = column + taps[t].right;
+      if (r >= 0 && r < taps[t].rows && c >= 0 && c < taps[t].columns)
+        bits_[p / kBlock * taps.size() + t] |= static_cast<uint16_t>(1u << (p % kBlock));
+    }
+  }
+}
+
+void Windows::split(const Kernels& kernels, const float* input, float* phases) const {
+  const int down = spec_.stride[0], across = spec_.stride[1], width = lattice_.width;
+  const long plane = lattice_.plane();
+  const auto place_of = [&](int row, int column) -> float* {
+    const auto known = std::find(phases_.begin(), phases_.end(), row * across + column);
+    return known == phases_.end() ? nullptr : phases + (known - phases_.begin()) * plane;
+  };
+  for (int a = 0; a < down; a++) {
+    const int rows = extent(input_.height, a, down);
+    float *even = place_of(a, 0), *odd = across == 2 ? place_of(a, 1) : nullptr;
+    for (int r = 0; r < rows; r++) {
+      const float* from = input + (static_cast<long>(r) * down + a) * input_.width;
+      const long to = static_cast<long>(r) * width;
+      if (across == 2) {
+        if (even || odd) kernels.every_second(from, input_.width, even ? even + to : nullptr, odd ? odd + to : nullptr);
+        continue;
+      }
+      for (int b = 0; b < across; b++)
+        if (float* phase = place_of(a, b))
+          for (int c = 0; c < extent(input_.width, b, across); c++) phase[to + c] = from[static_cast<long>(c) * across + b];
+    }
+  }
+}
+
+void Windows::crop(const float* lattice, float* output) const {
+  for (int r = 0; r < output_.height; r++)
+    std::copy_n(lattice + static_cast<long>(r) * lattice_.width, output_.width, output + static_cast<long>(r) * output_.width);
+}
+
+void Windows::prepare_all(const Run& run, int value, int channels) const {
+  if (!copies_) return;
+  const long size = channels * channel();
+  run.context.split.grow(2 * run.program.slack() + run.images * size);
+  float* phases = run.context.split.data() + run.program.slack();
+  run.context.workers.each(run.images * channels, [&](long item, int) {
+    const long image = item / channels, c = item % channels;
+    split(run.program.kernels(), run.value(value, image) + c * input_.plane(), phases + image * size + c * channel());
+  });
+}
+
+const float* Windows::prepare(const Run& run, int value, long image) const {
+  if (!copies_) return run.value(value, image);
+  return run.context.split.data() + run.program.slack() + image * run.program.shape(value).channels * channel();
+}
+
+Floats Windows::ones(const Kernels& kernels, long slack) const {
+  Floats image(input_.plane()), planes(2 * slack + channel());
+  std::fill_n(image.data(), input_.pixels(), 1.0f);
+  if (copies_) split(kernels, image.data(), planes.data() + slack);
+  else std::copy_n(image.data(), input_.pixels(), planes.data() + slack);
+  return planes;
+}
+
+}  // namespace prunus

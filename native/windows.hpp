@@ -1,0 +1,48 @@
+// Where the pixels of a window lie: convolutions and pooling of any stride, padding and dilation as shifted reads.
+//
+// Output pixels and inputs share one lattice. A stride of s splits the input into s x s planes ("phases") of every s-th
+// row and column; then each tap of a window reads one of these planes, shifted by whole pixels, and a read outside the
+// lattice is one of the padding, 0. With stride 1 and equal sizes the input is its own lattice and nothing is copied.
+#pragma once
+#include <vector>
+
+#include "program.hpp"
+
+namespace prunus {
+
+struct WindowSpec {
+  int kernel[2], stride[2], pads[4], dilation[2];  // pads: top, left, bottom, right
+};
+
+class Windows {
+ public:
+  Windows(const WindowSpec& spec, const Shape& input, const Shape& output);
+
+  Window window() const { return {static_cast<int>(offsets_.size()), offsets_.data(), bits_.data()}; }
+  bool copies() const { return copies_; }
+  bool crops() const { return lattice_.height != output_.height || lattice_.width != output_.width; }
+  const Shape& lattice() const { return lattice_; }  // `channels` are the phases of one input channel
+  long channel() const { return lattice_.channels * lattice_.plane(); }
+  long reach() const { return reach_; }
+
+  // Split one channel of the input into its phases.
+  void split(const Kernels& kernels, const float* input, float* phases) const;
+  // Copy one output channel from the lattice to where it belongs.
+  void crop(const float* lattice, float* output) const;
+  // Prepare the inputs of all images, if they must be; gives the first channel of an image afterwards.
+  const float* prepare(const Run& run, int value, long image) const;
+  void prepare_all(const Run& run, int value, int channels) const;
+  // One plane of ones per phase, inside the image, with slack around it.
+  Floats ones(const Kernels& kernels, long slack) const;
+
+ private:
+  Shape input_, output_, lattice_;
+  WindowSpec spec_;
+  bool copies_;
+  long reach_ = 0;
+  std::vector<int> phases_;  // row phase x stride + column phase
+  std::vector<long> offsets_;
+  std::vector<uint16_t> bits_;
+};
+
+}  // namespace prunus
