@@ -2,12 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
 from graph_bundles import convolution, make_graph, random_bundle, varied_graph
 
+from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import BackboneChoice
 from prunus.exporting.network import DomainNetwork, domain_network
 from prunus.exporting.slim import slim
 from prunus.images import Floats
+from prunus.methods.table import adapt
+from prunus.pruning.pack import pack
 from prunus.runtime.numpy_activations import Values
 from prunus.runtime.numpy_operations import compute
 
@@ -97,3 +103,24 @@ def test_the_given_network_is_left_alone() -> None:
     slim(network)
     for tensors, others in zip(network.tensors, before, strict=True):
         assert all(np.array_equal(tensor, others[role]) for role, tensor in tensors.items())
+
+
+def _packed(domains: tuple[str, ...]) -> Bundle:
+    """Pack a network whose first domain uses half of the kernels, and whose others use all."""
+    backbone = load_backbone(BackboneChoice(name="wrn14_2"))
+    net = adapt(backbone, dict.fromkeys(domains, ("x", "y")), "union")
+    assert net.switches is not None
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        scores = net.switches.scores_DM[:1]
+        scores.copy_(torch.rand(scores.shape, generator=generator) - 0.4)
+        for view in net.switches.layout.views(scores).values():
+            view[:, torch.rand(view.shape[1], generator=generator) < 0.3] = -1.0
+    entry = DomainEntry(classes=("x", "y"), preprocess=backbone.preprocess)
+    return pack(net, backbone, dict.fromkeys(domains, entry), {})
+
+
+def test_a_domain_of_several_becomes_as_small_as_one_packed_alone() -> None:
+    several, alone = _packed(("a", "b")), _packed(("a",))
+    assert slim(domain_network(several, "a")).shapes == alone.manifest.shapes
+    assert several.manifest.shapes != alone.manifest.shapes
