@@ -16,6 +16,8 @@ STORED: dict[DType, np.dtype[np.generic]] = {
     "bfloat16": np.dtype(np.uint16),  # numpy has none: the upper half of a float32, as bits
 }
 
+CODES: dict[DType, str] = {"float32": "F32", "float16": "F16", "bfloat16": "U16"}  # safetensors' names
+
 
 def encode(values: npt.NDArray[np.generic], dtype: DType) -> npt.NDArray[np.generic]:
     """Round to the stored type, to the nearest, ties to even; what is too large for float16 becomes its largest."""
@@ -32,4 +34,4 @@ def decode(stored: npt.NDArray[np.generic], dtype: DType) -> Floats:
     """Give stored numbers as float32."""
     if dtype == "bfloat16":
         return (stored.astype(np.uint32) << 16).view(np.float32)
-    return stored.astype(np.float32)
+    return stored.astype(np.float32, copy=False)

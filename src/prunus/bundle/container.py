@@ -1,0 +1,62 @@
+"""The outside of a model file: a safetensors file, whose JSON is parsed here, with limits, before its data is read.
+
+What is not even that is a ValueError; what is, but no model of ours, a BundleError.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import IO, Any
+
+from prunus.bundle.header import Part
+from prunus.errors import BundleError
+
+METADATA_KEY = "prunus"
+MAX_HEADER = 2**23  # bytes
+LENGTH_BYTES = 8
+
+
+def read_container(file: IO[bytes], size: int) -> dict[str, Any]:
+    """Read the JSON object before the data; the file then stands where the data begins."""
+    length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    if size < LENGTH_BYTES or length > min(size - LENGTH_BYTES, MAX_HEADER):
+        raise ValueError(f"its first {LENGTH_BYTES} bytes give no length that a header can have")
+    content = parse_json(file.read(length).decode())
+    if not isinstance(content, dict):
+        raise ValueError("its header is no JSON object")
+    return content
+
+
+def header_text(container: dict[str, Any]) -> str | None:
+    """Find our own header, if the file is ours."""
+    metadata = container.get("__metadata__")
+    text = metadata.get(METADATA_KEY) if isinstance(metadata, dict) and len(metadata) == 1 else None
+    return text if isinstance(text, str) else None
+
+
+def check_parts(container: dict[str, Any], parts: dict[str, Part], data_size: int) -> None:
+    """Compare what the file says about its arrays with what its header demands: not a byte more or less."""
+    found = {name: entry for name, entry in container.items() if name != "__metadata__"}
+    wanted = {
+        name: {"dtype": part.code, "shape": [part.size], "data_offsets": [part.begin, part.end]}
+        for name, part in parts.items()
+    }
+    for name in sorted(found.keys() | wanted.keys()):
+        if found.get(name) != wanted.get(name):
+            raise BundleError(f"its part {name!r} should be {wanted.get(name)}, is {str(found.get(name))[:200]}")
+    end = max(part.end for part in parts.values())
+    if data_size != end:
+        raise ValueError(f"it has {data_size} bytes of data, its header is about {end}")
+
+
+def parse_json(text: str) -> Any:  # noqa: ANN401  # any JSON
+    """Parse JSON; an object that has a key twice means different things to different readers and is refused."""
+    return json.loads(text, object_pairs_hook=_unique)
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise BundleError("its header has a key twice")
+    return found
