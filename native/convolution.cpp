@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint32_t kNone = 0xffffffffu;
 constexpr long kListChunk = 8192;  // weights of a 1x1 layer: with their places 64 KiB
+constexpr long kListPerInput = 14;  // weights that each input must meet in a chunk to be worth reading again
 
 Convolution::Path choose_path(const ConvolutionSpec& s, const Windows& windows, const Shape& output) {
   const WindowSpec& w = s.window;
@@ -153,7 +154,7 @@ void Convolution::set_lists(Domain& d, const uint8_t* used, long count) {
     for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++)
       if (const uint32_t place = k - union_start_[list]; used[k])
         d.bits[words_[list] + place / kBlock] |= static_cast<uint16_t>(1u << place % kBlock);
-  const long wanted = windows_.lattice().blocks() > 8 ? 1 : std::max(1L, count / kListChunk);
+  const long wanted = windows_.lattice().blocks() > 8 ? 1 : std::max(1L, count / std::max(kListChunk, kListPerInput * spec_.inputs));
   const long chunks = std::min<long>(spec_.outputs, wanted);
   for (long chunk = 0; chunk <= chunks; chunk++) d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
 }
@@ -251,6 +252,7 @@ void Convolution::run_direct(const Run& run, const Domain& d) const {
     float* target = windows_.crops() ? run.context.cropped.data() + image * spec_.outputs * plane : run.value(output, image);
     Direct j{};
     j.window = windows_.window();
+    j.pixels = windows_.lattice().pixels();
     j.input = windows_.prepare(run, inputs[0], image);
     j.channel = channel;
     j.inputs = spec_.inputs;
@@ -334,7 +336,8 @@ void Convolution::run_pointwise(const Run& run, const Domain& d) const {
     kernels_.select({lists, union_start_.data() + list, num_kept_, weights_, columns_.data(), d.bits.data() + words_[list],
                      static_cast<uint32_t>(plane), scratch.starts.data(), scratch.kept.data(), scratch.offsets.data()});
     for (long image = 0; image < run.images; image++) {
-      Pointwise j{windows_.prepare(run, inputs[0], image),
+      Pointwise j{out.pixels(),
+                  windows_.prepare(run, inputs[0], image),
                   input_blocks_,
                   spec_.inputs <= 2 * kInputBlock / 3,
                   outputs,
@@ -359,7 +362,7 @@ void Convolution::run_dense(const Run& run, const Domain& d) const {
   const long rows = threads == 1 || parts >= 2 * threads ? 1 : std::min(4 * threads, panels);
   run.context.workers.each(run.images * parts * rows, [&](long item, int) {
     const long image = item / (parts * rows), part = item / rows % parts, row = item % rows;
-    DensePointwise j{windows_.prepare(run, inputs[0], image), plane, spec_.inputs, spec_.outputs, d.packed->data(),
+    DensePointwise j{out.pixels(), windows_.prepare(run, inputs[0], image), plane, spec_.inputs, spec_.outputs, d.packed->data(),
                      run.value(output, image), out.plane(), epilogue(run, d, image, 0)};
     kernels_.dense_pointwise(j, static_cast<int>(panels * row / rows), static_cast<int>(panels * (row + 1) / rows),
                              blocks * part / parts, blocks * (part + 1) / parts);

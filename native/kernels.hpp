@@ -11,7 +11,7 @@ namespace prunus {
 
 constexpr int kBlock = 16;      // floats; planes are divided into blocks
 constexpr int kMaxTaps = 9;     // shifted inputs that are held in registers at once
-constexpr int kOutputBlock = 128;  // output channels whose sums are kept in the first-level cache
+constexpr int kOutputBlock = 128;  // at most so many output channels have their sums in the first-level cache
 
 enum class Activation : int {
   none, relu, relu6, leaky_relu, elu, silu, gelu, gelu_tanh, mish, hard_swish, hard_sigmoid, sigmoid, tanh
@@ -37,6 +37,7 @@ struct Window {
 // Sparse convolution of any window, input after input; kernels are listed by output block and input.
 struct Direct {
   Window window;
+  long pixels;  // of a plane
   const float* input;
   long channel;  // floats from one input channel to the next
   int inputs;
@@ -81,6 +82,7 @@ struct Selection {
 // A 1x1 convolution: per output and block of inputs a list of weights and of the places of their inputs. Inputs are
 // taken in blocks, so that those of one tile stay in the first-level cache.
 struct Pointwise {
+  long pixels;
   const float* input;
   int blocks;             // of inputs
   bool few_inputs;        // wider tiles fit the cache too
@@ -97,6 +99,7 @@ constexpr int kPointwiseTile = 96;
 constexpr int kInputBlock = 96;
 
 struct DensePointwise {
+  long pixels;
   const float* input;
   long plane;
   int inputs;

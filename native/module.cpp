@@ -107,13 +107,7 @@ class NativeProgram {
   void finish() { program_.finish(); }
 
   bool run(const Images& images, int domain, Logits logits) const {
-    const prunus::Shape& in = program_.shape(0);
-    expect(domain >= 0 && domain < domains_, "there is no such domain");
-    expect(images.shape(1) == static_cast<size_t>(in.channels) && images.shape(2) == static_cast<size_t>(in.height) &&
-               images.shape(3) == static_cast<size_t>(in.width),
-           "images have another shape");
-    expect(logits.shape(0) == images.shape(0) && logits.shape(1) == static_cast<size_t>(program_.classes(domain)),
-           "logits have another shape");
+    check(images, domain, logits);
     const float* from = images.data();
     float* to = logits.data();
     const long count = static_cast<long>(images.shape(0));
@@ -121,10 +115,28 @@ class NativeProgram {
     return program_.run(from, count, domain, to);
   }
 
+  // The seconds that every step takes.
+  std::vector<double> times(const Images& images, int domain, Logits logits) const {
+    check(images, domain, logits);
+    std::vector<double> seconds(program_.next_value() - 1, 0.0);
+    program_.run(images.data(), static_cast<long>(images.shape(0)), domain, logits.data(), seconds.data());
+    return seconds;
+  }
+
   std::string path(size_t number, int domain) const { return convolutions_.at(number)->path(domain); }
   std::string kernels() const { return program_.kernels().name; }
 
  private:
+  void check(const Images& images, int domain, const Logits& logits) const {
+    const prunus::Shape& in = program_.shape(0);
+    expect(domain >= 0 && domain < domains_, "there is no such domain");
+    expect(images.shape(1) == static_cast<size_t>(in.channels) && images.shape(2) == static_cast<size_t>(in.height) &&
+               images.shape(3) == static_cast<size_t>(in.width),
+           "images have another shape");
+    expect(logits.shape(0) == images.shape(0) && logits.shape(1) == static_cast<size_t>(program_.classes(domain)),
+           "logits have another shape");
+  }
+
   struct Sizes {
     size_t kernels, outputs, taps;
   };
@@ -177,6 +189,7 @@ NB_MODULE(_native, m) {
       .def("set_head", &NativeProgram::set_head, "domain"_a, "weight"_a, "bias"_a)
       .def("finish", &NativeProgram::finish)
       .def("run", &NativeProgram::run, "images"_a, "domain"_a, "logits"_a)
+      .def("times", &NativeProgram::times, "images"_a, "domain"_a, "logits"_a)
       .def("path", &NativeProgram::path, "number"_a, "domain"_a)
       .def_prop_ro("kernels", &NativeProgram::kernels);
 }

@@ -1,6 +1,7 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 
@@ -112,20 +113,21 @@ void Program::prepare(Context& context, long images) const {
   for (Scratch& each : context.scratch) each.sums.grow(kOutputBlock * 2 * kBlock);
 }
 
-bool Program::run(const float* images, long count, int domain, float* logits) const {
+bool Program::run(const float* images, long count, int domain, float* logits, double* seconds) const {
   std::unique_ptr<Context> context = take_context();
   const long image = shapes_[0].channels * shapes_[0].pixels();
   bool finite = true;
   for (long first = 0; finite && first < count; first += kChunk) {
     const long some = std::min(kChunk, count - first);
-    finite = run_chunk(*context, images + first * image, some, domain, logits + first * heads_[domain].classes);
+    finite = run_chunk(*context, images + first * image, some, domain, logits + first * heads_[domain].classes, seconds);
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (idle_.size() < kIdle) idle_.push_back(std::move(context));
   return finite;
 }
 
-bool Program::run_chunk(Context& context, const float* images, long count, int domain, float* logits) const {
+bool Program::run_chunk(Context& context, const float* images, long count, int domain, float* logits,
+                        double* seconds) const {
   prepare(context, count);
   const Run run{*this, context, count, domain};
   const Shape& in = shapes_[0];
@@ -133,7 +135,11 @@ bool Program::run_chunk(Context& context, const float* images, long count, int d
     for (int c = 0; c < in.channels; c++)
       if (!copy_finite(images + (n * in.channels + c) * in.pixels(), run.value(0, n) + c * in.plane(), in.pixels()))
         return false;
-  for (const auto& step : steps_) step->run(run);
+  for (size_t s = 0; s < steps_.size(); s++) {
+    const auto began = seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    steps_[s]->run(run);
+    if (seconds) seconds[s] += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  }
   const Shape& last = shapes_.back();
   const Head& head = heads_[domain];
   const long features = last.channels * last.pixels(), blocks = (features + kBlock - 1) / kBlock;

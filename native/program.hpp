@@ -65,7 +65,8 @@ class Program {
   void finish();
 
   // Classify prepared images; false where a number of theirs is not finite.
-  bool run(const float* images, long count, int domain, float* logits) const;
+  // `seconds`, if given, gets the time of every step added.
+  bool run(const float* images, long count, int domain, float* logits, double* seconds = nullptr) const;
 
   int classes(int domain) const { return heads_[domain].classes; }
   const Shape& shape(int value) const { return shapes_[value]; }
@@ -85,7 +86,7 @@ class Program {
 
   std::unique_ptr<Context> take_context() const;
   void prepare(Context& context, long images) const;
-  bool run_chunk(Context& context, const float* images, long count, int domain, float* logits) const;
+  bool run_chunk(Context& context, const float* images, long count, int domain, float* logits, double* seconds) const;
 
   std::vector<Shape> shapes_;
   int threads_;

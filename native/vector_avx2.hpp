@@ -26,6 +26,11 @@ struct Vec {
   }
   static Vec select(Mask m, Vec on, Vec off) { return {_mm256_blendv_ps(off.v, on.v, m.v)}; }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
+  void store(float* p, long count) const {
+    alignas(32) float lanes[width];
+    store(lanes);
+    for (long i = 0; i < count; i++) p[i] = lanes[i];
+  }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
   friend Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.v, b.v)}; }
@@ -59,5 +64,7 @@ struct Vec {
     return compress_bit_by_bit(weights, columns, bits, plane, kept, offsets);
   }
 };
+
+using Half = Vec;
 
 }  // namespace prunus::avx2

@@ -18,6 +18,7 @@ struct Vec {
   static Mask mask(uint32_t bits) { return static_cast<Mask>(bits); }
   static Vec select(Mask m, Vec on, Vec off) { return {_mm512_mask_blend_ps(m, off.v, on.v)}; }
   void store(float* p) const { _mm512_storeu_ps(p, v); }
+  void store(float* p, long count) const { _mm512_mask_storeu_ps(p, static_cast<Mask>((1u << count) - 1), v); }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
   friend Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -53,6 +54,35 @@ struct Vec {
     _mm512_storeu_ps(kept, _mm512_maskz_compress_ps(m, _mm512_loadu_ps(weights)));
     _mm512_storeu_si512(offsets, _mm512_maskz_compress_epi32(m, offset));
     return __builtin_popcount(bits);
+  }
+};
+
+// Eight floats, for what is left of a plane
+struct Half {
+  __m256 v;
+  static constexpr int width = 8;
+  using Mask = __mmask8;
+
+  static Half zero() { return {_mm256_setzero_ps()}; }
+  static Half all(float x) { return {_mm256_set1_ps(x)}; }
+  static Half load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  static Half load(const float* p, Mask m) { return {_mm256_maskz_loadu_ps(m, p)}; }
+  static Mask mask(uint32_t bits) { return static_cast<Mask>(bits); }
+  static Half select(Mask m, Half on, Half off) { return {_mm256_mask_blend_ps(m, off.v, on.v)}; }
+  void store(float* p) const { _mm256_storeu_ps(p, v); }
+
+  static Half fma(Half a, Half b, Half c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+  friend Half operator+(Half a, Half b) { return {_mm256_add_ps(a.v, b.v)}; }
+  friend Half operator-(Half a, Half b) { return {_mm256_sub_ps(a.v, b.v)}; }
+  friend Half operator*(Half a, Half b) { return {_mm256_mul_ps(a.v, b.v)}; }
+  friend Half operator/(Half a, Half b) { return {_mm256_div_ps(a.v, b.v)}; }
+  static Half max(Half a, Half b) { return {_mm256_max_ps(a.v, b.v)}; }
+  static Half min(Half a, Half b) { return {_mm256_min_ps(a.v, b.v)}; }
+  static Half abs(Half a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
+  static Half round(Half a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+  static Mask less(Half a, Half b) { return _mm256_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
+  static Half pow2(Half n) {
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127)), 23))};
   }
 };
 

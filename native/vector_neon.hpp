@@ -27,6 +27,11 @@ struct Vec {
   }
   static Vec select(Mask m, Vec on, Vec off) { return {vbslq_f32(m.v, on.v, off.v)}; }
   void store(float* p) const { vst1q_f32(p, v); }
+  void store(float* p, long count) const {
+    float lanes[width];
+    store(lanes);
+    for (long i = 0; i < count; i++) p[i] = lanes[i];
+  }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
   friend Vec operator+(Vec a, Vec b) { return {vaddq_f32(a.v, b.v)}; }
@@ -55,5 +60,7 @@ struct Vec {
     return compress_bit_by_bit(weights, columns, bits, plane, kept, offsets);
   }
 };
+
+using Half = Vec;
 
 }  // namespace prunus::neon

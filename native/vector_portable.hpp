@@ -47,6 +47,7 @@ struct Vec {
     return make([&](int i) { return m.v[i] ? on.v[i] : off.v[i]; });
   }
   void store(float* p) const { std::memcpy(p, v, sizeof v); }
+  void store(float* p, long count) const { std::memcpy(p, v, count * sizeof(float)); }
 
   static Vec fma(Vec a, Vec b, Vec c) {
     return make([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
@@ -102,5 +103,7 @@ struct Vec {
     return compress_bit_by_bit(weights, columns, bits, plane, kept, offsets);
   }
 };
+
+using Half = Vec;
 
 }  // namespace prunus::portable

@@ -97,7 +97,7 @@ const float* Windows::prepare(const Run& run, int value, long image) const {
 }
 
 Floats Windows::ones(const Kernels& kernels, long slack) const {
-  Floats image(input_.plane()), planes(2 * slack + channel());
+  Floats image(input_.plane() + 2 * kBlock), planes(2 * slack + channel());
   std::fill_n(image.data(), input_.pixels(), 1.0f);
   if (copies_) split(kernels, image.data(), planes.data() + slack);
   else std::copy_n(image.data(), input_.pixels(), planes.data() + slack);

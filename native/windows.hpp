@@ -25,7 +25,7 @@ class Windows {
   long channel() const { return lattice_.channels * lattice_.plane(); }
   long reach() const { return reach_; }
 
-  // Split one channel of the input into its phases.
+  // Split one channel of the input into its phases; may read two blocks behind it.
   void split(const Kernels& kernels, const float* input, float* phases) const;
   // Copy one output channel from the lattice to where it belongs.
   void crop(const float* lattice, float* output) const;
