@@ -1,7 +1,9 @@
 """Damaged, foreign and contradictory model files are refused with a reason."""
 
+import hashlib
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,13 +19,15 @@ from prunus.bundle.bits import pack_bits, unpack_bits
 from prunus.bundle.bundle import Array, Bundle
 from prunus.bundle.dtypes import DType, decode, encode
 from prunus.bundle.file import read_bundle, write_bundle
-from prunus.bundle.header import FORMAT_VERSION, checksum
+from prunus.bundle.header import FORMAT_VERSION
 from prunus.bundle.index import Code, decode_index, encode_index
-from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
+from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.errors import BundleError, UnknownNameError
+from prunus.graph.operations import Conv, Mean
 from prunus.images import Preprocess
 
 PREPROCESS = Preprocess(size=8, resize=9, mean=(0, 0, 0), std=(1, 1, 1))
+CONV = Conv(op="conv", inputs=(0,), layer="conv", channels=(2, 3), was=(4, 3), kernel=(1, 1))
 
 
 @pytest.fixture
@@ -31,14 +35,14 @@ def bundle() -> Bundle:
     """One layer of 2 x 3 kernels, four of them kept, two domains."""
     manifest = Manifest(
         backbone="wrn14_2",
-        num_features=4,
+        image_size=8,
+        graph=(CONV, Mean(op="mean", inputs=(1,))),
         domains={
             "a": DomainEntry(classes=("x", "y"), preprocess=PREPROCESS),
             "b": DomainEntry(classes=("x", "y", "z"), preprocess=PREPROCESS),
         },
-        convs={"conv": ConvEntry(out_channels=2, in_channels=3, kernel=(1, 1), positions=4)},
         dense_bytes=24,
-        provenance={},
+        provenance={"bytes": [1, 2]},
     )
     union = np.array([[True, False, True], [True, True, False]])
     arrays: dict[str, Array] = {
@@ -46,11 +50,11 @@ def bundle() -> Bundle:
         "kernels/conv": np.arange(1, 5, dtype=np.float32).reshape(4, 1, 1),
         "mask/a/conv": pack_bits(np.array([True, False, True, True])),
         "mask/b/conv": pack_bits(np.array([True, True, False, False])),
-        "head/a/weight": np.zeros((2, 4), dtype=np.float32),
-        "head/b/weight": np.zeros((3, 4), dtype=np.float32),
-        "norm/a/x": np.ones(2, dtype=np.float32),
-        "norm/b/x": np.full(2, 2, dtype=np.float32),
-        "shared/y": np.full((1, 3), 3, dtype=np.float32),
+        "head/a/weight": np.zeros((2, 2), dtype=np.float32),
+        "head/b/weight": np.zeros((3, 2), dtype=np.float32),
+        "norm/a/0.scale": np.ones(2, dtype=np.float32),
+        "norm/b/0.scale": np.full(2, 2, dtype=np.float32),
+        "shared/0.ones": np.full((2, 1, 1), 3, dtype=np.float32),
         "head/a/bias": np.zeros(2, dtype=np.float32),
         "head/b/bias": np.zeros(3, dtype=np.float32),
     }
@@ -88,7 +92,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(save({"a": np.zeros(1)}))
     with pytest.raises(BundleError, match="not a Prunus model"):
         read_bundle(path)
-    with pytest.raises(BundleError, match="is a folder"):
+    with pytest.raises(BundleError, match="it is a folder"):
         read_bundle(tmp_path)
     with pytest.raises(BundleError, match="there is no model file"):
         read_bundle(tmp_path / "none")
@@ -100,26 +104,50 @@ def _header(path: Path) -> dict[str, Any]:
     return content
 
 
-def _write(path: Path, header: dict[str, Any], arrays: dict[str, Array], sealed: bool = True) -> None:
-    """Write a file with any header, with a right checksum where the header can be read at all."""
-    if sealed:
-        digits = checksum(json.dumps(header | {"sha256": ""}), {name: a.tobytes() for name, a in arrays.items()})
-        header = header | {"sha256": digits}
-    path.write_bytes(save(arrays, {"prunus": json.dumps(header)}))
+def _write(path: Path, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write a file with any header and a right checksum."""
+    data = save(arrays)
+    data = data[8 + int.from_bytes(data[:8], "little") :]
+    digest = hashlib.sha256(json.dumps(header | {"sha256": ""}).encode() + data)
+    path.write_bytes(save(arrays, {"prunus": json.dumps(header | {"sha256": digest.hexdigest()})}))
+
+
+def _rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the header of a file and seal it again."""
+    header = _header(path)
+    change(header)
+    _write(path, header, load(path.read_bytes()))
+
+
+def test_a_file_that_is_sealed_again_unchanged_is_read(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "m.prunus"
+    write_bundle(path, bundle)
+    _rewrite(path, lambda header: None)
+    assert read_bundle(path).manifest == bundle.manifest
 
 
 def test_another_version_is_named(bundle: Bundle, tmp_path: Path) -> None:
     path = tmp_path / "m.prunus"
     write_bundle(path, bundle)
-    _write(path, _header(path) | {"format_version": 99}, load(path.read_bytes()))
-    with pytest.raises(BundleError, match=f"format version 99, this Prunus reads {FORMAT_VERSION}"):
-        read_bundle(path)
+    for version in (2, 99, None, "x"):
+        _rewrite(path, lambda header, version=version: header.update(format_version=version))  # type: ignore[misc]
+        with pytest.raises(BundleError, match=f"format version {version!r}, this Prunus reads {FORMAT_VERSION}"):
+            read_bundle(path)
 
 
-@pytest.mark.parametrize("header", ["[]", "{", json.dumps({"format_version": FORMAT_VERSION, "dtype": 3})])
-def test_an_unreadable_header_is_refused(tmp_path: Path, header: str) -> None:
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("[]", "format version None"),
+        ("{", "damaged or not a Prunus model"),
+        ("[" * 100_000, "damaged or not a Prunus model"),
+        (json.dumps({"format_version": FORMAT_VERSION, "dtype": 3}), "its header cannot be read: manifest"),
+        ('{"format_version": 3, "format_version": 3}', "a key twice"),
+    ],
+)
+def test_an_unreadable_header_is_refused(tmp_path: Path, header: str, message: str) -> None:
     (tmp_path / "m.prunus").write_bytes(save({"a": np.zeros(1)}, {"prunus": header}))
-    with pytest.raises(BundleError, match="its header cannot be read"):
+    with pytest.raises(BundleError, match=message):
         read_bundle(tmp_path / "m.prunus")
 
 
@@ -131,34 +159,158 @@ def test_a_missing_or_misshapen_part_is_named(bundle: Bundle, tmp_path: Path, na
     for replaced in (None, np.zeros(77, dtype=arrays[name].dtype), arrays[name].astype(np.float64)):
         changed = {k: v for k, v in arrays.items() if k != name} | ({} if replaced is None else {name: replaced})
         _write(path, header, changed)
-        with pytest.raises(BundleError, match=f"part '{name}' should be"):
+        with pytest.raises(BundleError, match=r"its part '\w+' should be"):
             read_bundle(path)
+
+
+def test_parts_that_overlap_leave_holes_or_change_places_are_refused(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "m.prunus"
+    write_bundle(path, bundle)
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    container, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    places = {name: entry["data_offsets"] for name, entry in container.items() if name != "__metadata__"}
+    begin, end = places["kernels"]
+    for name, offsets, rest in (
+        ("kernels", [begin, end + 4], data),
+        ("kernels", [begin + 1, end + 1], data),
+        ("kernels", places["norms"], data),
+        ("masks", [-1, 3], data),
+        ("masks", [True, 2], data),
+        ("masks", "0", data),
+        ("masks", places["masks"], data + b"x"),
+        ("masks", places["masks"], data[:-1]),
+        ("extra", [len(data), len(data)], data),
+    ):
+        entry = container.get(name, {"dtype": "U8", "shape": [0]}) | {"data_offsets": offsets}
+        text = json.dumps(container | {name: entry}).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + rest)
+        with pytest.raises(BundleError, match=r"its part|bytes of data"):
+            read_bundle(path)
+
+
+def _conv_of(header: dict[str, Any]) -> dict[str, Any]:
+    conv: dict[str, Any] = header["manifest"]["graph"][0]
+    return conv
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"out_channels": 10**6, "in_channels": 10**6}, "a network of 1000000000000 weights"),
-        ({"kernel": [10**5, 10**5]}, "weights, where"),
-        ({"kernel": [0, 1]}, "a kernel without a size"),
-        ({"out_channels": 1}, "more kernels kept than there are"),
-        ({"in_channels": 100}, "an index of 1 bytes does not fit 200 kernels"),
-        ({"out_channels": 1, "in_channels": 4}, "bits behind its last kernel"),
+        ({"channels": [2**16, 2**16], "was": None}, "groups of 65536 inputs, and gets 3"),
+        ({"channels": [2**17, 3]}, "less than or equal to 65536"),
+        ({"kernel": [10**5, 10**5]}, "less than or equal to 65536"),
+        ({"kernel": [0, 1]}, "greater than or equal to 1"),
+        ({"kernel": [9, 1]}, "impossible shape"),
+        ({"channels": [1, 3]}, "more kernels kept than there are"),
+        ({"was": [1, 3]}, "more channels than before it was pruned"),
+        ({"inputs": [1]}, "reads a value that is made after it"),
+        ({"op": "affine"}, "its header cannot be read"),
+        ({"pads": [2**16] * 4, "stride": [2**16] * 2}, "impossible pads"),
+        ({"slope": float("nan")}, "its header cannot be read"),
     ],
 )
-def test_a_layer_that_cannot_be_is_refused_before_memory_is_taken(
+def test_an_operation_that_cannot_be_is_refused_before_memory_is_taken(
     bundle: Bundle, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     path = tmp_path / "m.prunus"
     write_bundle(path, bundle)
-    header, arrays = _header(path), load(path.read_bytes())
-    header["manifest"]["convs"]["conv"] |= change
-    _write(path, header, arrays)
+    _rewrite(path, lambda header: _conv_of(header).update(change))
     tracemalloc.start()
     with pytest.raises(BundleError, match=message):
         read_bundle(path)
     assert tracemalloc.get_traced_memory()[1] < 10e6
     tracemalloc.stop()
+
+
+def _twice(header: dict[str, Any]) -> None:
+    header["manifest"]["graph"].append(_conv_of(header) | {"inputs": [0], "kernel": [3, 3]})
+
+
+def _many(header: dict[str, Any]) -> None:
+    layers = [_conv_of(header) | {"layer": str(each), "channels": [2**16, 3], "was": None} for each in range(2000)]
+    means = [{"op": "pool", "kind": "max", "kernel": [8, 8], "stride": [8, 8], "inputs": [0]}]
+    header["manifest"]["graph"] = means + [layer | {"inputs": [1]} for layer in layers]
+    header["index"] = [["runs", 3, 0]] * len(layers)
+
+
+def _preprocess(header: dict[str, Any], **changes: object) -> None:
+    header["manifest"]["domains"]["a"]["preprocess"] |= changes
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h.update(index=[]), "its index is of 0 layers, its graph has 1"),
+        (lambda h: h.update(index=[["bits", 2, 4]]), "an index longer than a bit per kernel"),
+        (lambda h: h.update(index=[["bits", -1, 4]]), "its header cannot be read"),
+        (lambda h: h.update(norms=["0.scale", "0.scale"]), "names a tensor twice"),
+        (lambda h: h.update(shared=["0.scale", "0.ones"]), "names a tensor twice"),
+        (lambda h: h.update(norms=["1.scale"]), "'1.scale', which no operation has"),
+        (lambda h: h.update(norms=["7.scale"]), "'7.scale', which no operation has"),
+        (lambda h: h.update(norms=["0.weight"]), "'0.weight', which no operation has"),
+        (lambda h: h.update(norms=["00.scale"]), "its header cannot be read"),
+        (_twice, "appears twice, with different weights"),
+        (_many, "a network of 393216000 weights"),
+        (lambda h: h["manifest"].update(image_size=7), "has images of 8 pixels, the network of 7"),
+        (lambda h: h["manifest"].update(graph=[]), "its header cannot be read"),
+        (lambda h: h["manifest"].update(graph=[{"op": "mean", "inputs": [0]}]), "its index is of 1 layers"),
+        (lambda h: _preprocess(h, std=[1, 0, 1]), "impossible mean or deviation"),
+        (lambda h: _preprocess(h, mean=[1, float("inf"), 1]), "impossible mean or deviation"),
+        (lambda h: h["manifest"]["domains"]["a"].update(classes=[]), "its header cannot be read"),
+    ],
+)
+def test_a_header_that_cannot_be_is_refused(
+    bundle: Bundle, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    path = tmp_path / "m.prunus"
+    write_bundle(path, bundle)
+    _rewrite(path, change)
+    tracemalloc.start()
+    with pytest.raises(BundleError, match=message):
+        read_bundle(path)
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "message"),
+    [
+        ("index", [0b111], "should keep 4 kernels, its index keeps 3"),
+        ("index", [0b10001111], "bits behind its last kernel"),
+        ("masks", [0b1101, 0b10011], "the mask of 'b' has bits behind the last kernel"),
+        ("kernels", [1, 2, float("nan"), 4], "'kernels/conv' holds numbers that are not finite"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(
+    bundle: Bundle, tmp_path: Path, part: str, values: list[float], message: str
+) -> None:
+    path = tmp_path / "m.prunus"
+    write_bundle(path, bundle)
+    arrays = load(path.read_bytes())
+    _write(path, _header(path), arrays | {part: np.array(values, dtype=arrays[part].dtype)})
+    with pytest.raises(BundleError, match=message):
+        read_bundle(path)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 1.1), ("float16", 2.2)])
+def test_reading_takes_no_more_memory_than_the_numbers(tmp_path: Path, dtype: DType, most: float) -> None:
+    conv = CONV.model_copy(update={"was": None, "channels": (512, 3), "kernel": (7, 7), "pads": (3, 3, 3, 3)})
+    layers = [conv.model_copy(update={"layer": str(each)}) for each in range(8)]
+    entry = DomainEntry(classes=("x",), preprocess=PREPROCESS)
+    manifest = Manifest(
+        backbone="x", image_size=8, graph=tuple(layers), domains={"a": entry}, dense_bytes=0, provenance={}
+    )
+    arrays: dict[str, Array] = {"head/a/weight": np.zeros((1, 512 * 64), np.float32), "head/a/bias": np.zeros(1)}
+    for layer in manifest.convs:
+        arrays |= {f"union/{layer}": np.full(192, 255, np.uint8), f"mask/a/{layer}": np.full(192, 255, np.uint8)}
+        arrays[f"kernels/{layer}"] = np.ones((1536, 7, 7), np.float32)
+    write_bundle(tmp_path / "m.prunus", Bundle(manifest, arrays), dtype)
+    tracemalloc.start()
+    read_bundle(tmp_path / "m.prunus")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < most * (tmp_path / "m.prunus").stat().st_size
 
 
 def test_every_flipped_bit_is_noticed(bundle: Bundle, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ class AppendZeros(_Operation):
 
 
 class Pool(_Operation):
-    """The largest or the mean of every window.
+    """The largest or the mean of every window; pads are smaller than the kernel, so that all see the image.
 
     `ceil` lets windows begin in the image and end behind the bottom and right padding. A mean divides by the pixels of
     the window, with `count_pads` those of the padding (never those behind it) included.

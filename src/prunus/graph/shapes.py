@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from prunus.errors import BundleError
 from prunus.graph.operations import AppendZeros, Cat, Conv, Graph, Mean, Operation, Pool
 
 Shape = tuple[int, int, int]  # channels, height, width
-MAX_NUMBERS = 2**28  # of one value, for one image
+MAX_NUMBERS = 2**26  # of one value, for one image, its padding included
+MAX_ALL_NUMBERS = 2**30  # of all values together
+MAX_WINDOW_NUMBERS = 2**28  # of all windows of one convolution: runtimes may lay them side by side
 
 
 def value_shapes(graph: Graph, image_size: int) -> list[Shape]:
@@ -18,10 +21,20 @@ def value_shapes(graph: Graph, image_size: int) -> list[Shape]:
         if any(value > number for value in operation.inputs):
             raise BundleError(f"operation {number} ({operation.op}) reads a value that is made after it")
         shape = _shape(number, operation, [shapes[value] for value in operation.inputs])
-        if min(shape) < 1 or shape[0] * shape[1] * shape[2] > MAX_NUMBERS:
+        if min(shape) < 1 or prod(shape) > MAX_NUMBERS or _work(operation, shapes, shape) > MAX_WINDOW_NUMBERS:
             raise BundleError(f"operation {number} ({operation.op}) makes the impossible shape {shape}")
         shapes.append(shape)
+    if sum(map(prod, shapes)) > MAX_ALL_NUMBERS:
+        raise BundleError(f"the values of the network are larger than {MAX_ALL_NUMBERS} numbers together")
     return shapes
+
+
+def _work(operation: Operation, shapes: Sequence[Shape], made: Shape) -> int:
+    """Count the numbers in all windows that an operation looks at."""
+    if not isinstance(operation, (Conv, Pool)):
+        return 0
+    channels = shapes[operation.inputs[0]][0]
+    return channels * prod(operation.kernel) * made[1] * made[2]
 
 
 def window_count(side: int, kernel: int, stride: int, pads: int, ceil: bool = False) -> int:
@@ -32,13 +45,15 @@ def window_count(side: int, kernel: int, stride: int, pads: int, ceil: bool = Fa
 
 def _shape(number: int, operation: Operation, inputs: Sequence[Shape]) -> Shape:
     channels, height, width = inputs[0]
+    if isinstance(operation, (Conv, Pool)):
+        _check_windows(number, operation, inputs[0])
     if isinstance(operation, Conv):
         return _convolved(number, operation, inputs)
     if isinstance(operation, Pool):
         return channels, *_pooled(operation, (height, width))
     if isinstance(operation, Cat):
         if any(shape[1:] != (height, width) for shape in inputs):
-            raise BundleError(f"operation {number} (cat) joins images of different sizes: {list(inputs)}")
+            raise BundleError(f"operation {number} (cat) joins images of different sizes: {list(inputs[:9])}")
         return sum(shape[0] for shape in inputs), height, width
     if isinstance(operation, AppendZeros):
         return channels + operation.count, height, width
@@ -47,6 +62,18 @@ def _shape(number: int, operation: Operation, inputs: Sequence[Shape]) -> Shape:
     if len(inputs) == 2 and inputs[1] != inputs[0] and not (operation.op == "mul" and inputs[1] == (channels, 1, 1)):
         raise BundleError(f"operation {number} ({operation.op}) joins values of different shapes: {list(inputs)}")
     return inputs[0]
+
+
+def _check_windows(number: int, operation: Conv | Pool, source: Shape) -> None:
+    """Refuse pads that would fill the memory, and windows of a pool that see nothing of the image."""
+    channels, height, width = source
+    top, left, bottom, right = operation.pads
+    if channels * (height + top + bottom) * (width + left + right) > MAX_NUMBERS:
+        raise BundleError(f"operation {number} ({operation.op}) has impossible pads {operation.pads}")
+    if isinstance(operation, Pool):
+        rows, columns = operation.kernel
+        if max(top, bottom) >= rows or max(left, right) >= columns or channels * rows * columns > MAX_NUMBERS:
+            raise BundleError(f"operation {number} (pool) has the impossible windows {operation.kernel}")
 
 
 def _convolved(number: int, conv: Conv, inputs: Sequence[Shape]) -> Shape:
