@@ -129,13 +129,23 @@ class CostReport:
 
 
 def count_layer(
-    name: str, mask_DOI: npt.NDArray[np.bool_], kernel_area: int, positions: int, weights_read: int | None = None
+    name: str,
+    mask_DOI: npt.NDArray[np.bool_],
+    kernel_area: int,
+    positions: int,
+    weights_read: int | None = None,
+    num_kernels: int | None = None,
 ) -> LayerCost:
-    """Count what each domain uses of one convolution; by default the weights of every used kernel are read."""
+    """Count what each domain uses of one convolution.
+
+    Args:
+        weights_read: by default the weights of every used kernel.
+        num_kernels: of the backbone's layer, where masks are of one from which channels are gone.
+    """
     union = int(mask_DOI.any(0).sum())
     return LayerCost(
         name,
-        mask_DOI[0].size,
+        mask_DOI[0].size if num_kernels is None else num_kernels,
         kernel_area,
         positions,
         tuple(int(mask_OI.sum()) for mask_OI in mask_DOI),

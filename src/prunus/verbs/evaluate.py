@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes
@@ -16,8 +18,9 @@ from prunus.data.domains import SPLITS, UNLABELLED
 from prunus.data.loading import ImageSet, load_images
 from prunus.data.opening import open_domain
 from prunus.errors import DataError, UnknownNameError
+from prunus.graph.operations import Conv
 from prunus.measure.accuracy import Labels, classify, num_crops
-from prunus.measure.cost import CostReport, count_costs
+from prunus.measure.cost import CostReport, DomainCost, LayerCost, count_layer
 from prunus.measure.score import decathlon_score, efficiency_scores
 from prunus.methods.costs import network_costs
 from prunus.methods.table import choose_method
@@ -109,7 +112,6 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
         run = open_run(path, device)
         costs = network_costs(run.net, run.backbone.probe)
         bundle = pack_run(run) if is_packable(run.net) else None
-        masked = choose_method(run.recipe).method.masked
         return Subject(
             run.recipe,
             domain_entries(run),
@@ -117,13 +119,13 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
             costs,
             (run.checkpoint.step, run.checkpoint.total_steps),
             run.net.dense_bytes(),
-            (bundle_costs(bundle, masked) if bundle else costs).stored_bytes(),
+            (_file_costs(bundle, run.recipe) if bundle else costs).stored_bytes(),
             len(bundle_bytes(bundle)) if bundle else None,
         )
     predictor = Predictor(path, device)
     manifest = predictor.bundle.manifest
     recipe = parse_recipe(manifest.provenance["recipe"])
-    costs = bundle_costs(predictor.bundle, choose_method(recipe).method.masked)
+    costs = _file_costs(predictor.bundle, recipe)
     return Subject(
         recipe,
         manifest.domains,
@@ -136,17 +138,32 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
     )
 
 
-def bundle_costs(bundle: Bundle, has_switches: bool) -> CostReport:
-    """Count the costs of a bundle."""
-    convs = bundle.manifest.convs
-    areas = {name: conv.kernel[0] * conv.kernel[1] for name, conv in convs.items()}
-    positions = {name: conv.positions for name, conv in convs.items()}
-    costs = count_costs(bundle.layer_masks(), areas, positions, bundle.domains, has_switches)
+def bundle_costs(bundle: Bundle, has_switches: bool, granularity: str = "kernel") -> CostReport:
+    """Count the costs of a bundle, relative to the network that it was before channels were removed.
+
+    A run's own costs count every kernel that is switched on; a file has none whose result nobody reads, and may count
+    less. Switches are counted as the run has them, one per kernel, filter or input channel of the network it was.
+    """
+    layers: dict[str, LayerCost] = {}
+    switches = 0
+    for operation in bundle.manifest.graph:
+        if isinstance(operation, Conv) and operation.layer not in layers:
+            name, conv = operation.layer, bundle.manifest.convs[operation.layer]
+            outputs, inputs = operation.was or operation.channels
+            switches += {"filter": outputs, "input_channel": inputs}.get(granularity, outputs * inputs)
+            mask_DOI = np.stack([bundle.mask(domain, name) for domain in bundle.domains])
+            area = conv.kernel[0] * conv.kernel[1]
+            layers[name] = count_layer(name, mask_DOI, area, conv.positions, num_kernels=conv.dense_kernels)
     own = tuple(
-        replace(own, side_bits=_bits(bundle, f"norm/{name}/") + _bits(bundle, f"head/{name}/"))
-        for name, own in zip(bundle.domains, costs.own, strict=True)
+        DomainCost(switches * has_switches, _bits(bundle, f"norm/{name}/") + _bits(bundle, f"head/{name}/"))
+        for name in bundle.domains
     )
-    return replace(costs, own=own, side_bits=_bits(bundle, "shared/"))
+    return CostReport(bundle.domains, tuple(layers.values()), own, side_bits=_bits(bundle, "shared/"))
+
+
+def _file_costs(bundle: Bundle, recipe: Recipe) -> CostReport:
+    chosen = choose_method(recipe)
+    return bundle_costs(bundle, chosen.method.masked, getattr(chosen.options, "granularity", "kernel"))
 
 
 def _bits(bundle: Bundle, prefix: str) -> int:
