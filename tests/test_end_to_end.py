@@ -147,7 +147,7 @@ def test_predicting_with_a_wrong_domain_or_image_is_one_clear_error(trained: Pat
         predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="birds", crops=3)
     with pytest.raises(prunus.PrunusError, match="the device 'nonsense' cannot be used"):
         prunus.evaluate(tmp_path / "m.prunus", data=tmp_path / "data", device="nonsense")
-    assert predictor.predict_many([], domain="flowers") == []
+    assert predictor.predict([], domain="flowers") == []
 
 
 @pytest.mark.parametrize("kind", ["path", "text", "bytes", "array", "pillow"])

@@ -29,7 +29,7 @@ from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
 from prunus.version import __version__
 
 TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
-ONNX_PACKAGES = {"onnx", "onnxscript", "onnxruntime"}
+ONNX_PACKAGES = {"onnx", "onnxruntime"}
 
 app = typer.Typer(
     name="prunus",

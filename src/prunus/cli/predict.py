@@ -24,7 +24,7 @@ def command(
     from prunus.report.tables import percent
     from prunus.runtime.predictor import Predictor
 
-    found = Predictor(model).predict_many(images, domain, top)
+    found = Predictor(model).predict(images, domain, top)
     if as_json:
         rows = [[asdict(prediction) for prediction in predictions] for predictions in found]
         print_json(

@@ -1,25 +1,47 @@
-"""What a predictor needs of an engine; today torch computes, behind a seam that does not show it."""
+"""What a predictor needs of an engine: the native one, or numpy where the package was installed without a compiler."""
 
 from __future__ import annotations
 
+import os
+import warnings
 from typing import Protocol
 
 from prunus.bundle.bundle import Bundle
-from prunus.errors import MissingExtraError
+from prunus.errors import PrunusError
 from prunus.images import Floats
+
+ENGINE = "PRUNUS_ENGINE"  # environment variable: "numpy", or an instruction set that the native engine is to use
 
 
 class Engine(Protocol):
-    """Computes logits of prepared images."""
+    """Computes logits of prepared images; several threads may ask at once."""
 
     def logits(self, images: Floats, domain: str) -> Floats:
         """Classify (N, 3, S, S) images of one domain: (N, classes)."""
 
 
-def make_engine(bundle: Bundle, device: str) -> Engine:
+def make_engine(bundle: Bundle, threads: int) -> Engine:
     """Choose what computes."""
+    if threads < 1:
+        raise PrunusError(f"threads must be at least 1, got {threads}")
+    from prunus.runtime.numpy_engine import NumpyEngine  # noqa: PLC0415  # one of the two is enough
+
+    wanted = os.environ.get(ENGINE, "auto")
+    if wanted == "numpy":
+        return NumpyEngine(bundle)
     try:
-        from prunus.runtime.torch_engine import TorchEngine  # noqa: PLC0415  # torch is optional
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(error.name or "torch", "train", "running a model") from None
-    return TorchEngine(bundle, device)
+        from prunus.runtime.native_engine import NativeEngine, check_kernels  # noqa: PLC0415
+    except ImportError as error:
+        _say_once(str(error))
+        return NumpyEngine(bundle)
+    check_kernels(wanted)
+    return NativeEngine(bundle, threads, wanted)
+
+
+def _say_once(reason: str) -> None:
+    warnings.warn(
+        f"the native engine is not there ({reason}), so that numpy computes: the same answers, slowly; install prunus "
+        "again where a C++ compiler is found",
+        RuntimeWarning,
+        stacklevel=2,
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from prunus.bundle.bundle import Bundle
-from prunus.errors import DataError
+from prunus.bundle.bundle import Array, Bundle
+from prunus.errors import DataError, UnknownNameError
 from prunus.graph.operations import (
     ActivationName,
     Add,
@@ -19,7 +19,6 @@ from prunus.graph.operations import (
     LayerNorm,
     Mean,
     Mul,
-    Operation,
     Pool,
 )
 from prunus.images import Floats
@@ -43,7 +42,9 @@ class NativeEngine:
         for number, operation in enumerate(bundle.manifest.graph):
             STEPS[type(operation)](self, number, operation)
         for domain, place in self._numbers.items():
-            self._program.set_head(place, *(_plain(bundle.arrays[f"head/{domain}/{key}"]) for key in ("weight", "bias")))
+            self._program.set_head(
+                place, *(_plain(bundle.arrays[f"head/{domain}/{key}"]) for key in ("weight", "bias"))
+            )
         self._program.finish()
 
     @property
@@ -58,6 +59,11 @@ class NativeEngine:
             raise DataError("an image holds numbers that are not finite")
         return found
 
+    def times(self, images: Floats, domain: str) -> list[float]:
+        """Measure how many seconds every operation of the graph takes."""
+        found = np.empty((len(images), len(self._bundle.manifest.domains[domain].classes)), dtype=np.float32)
+        return self._program.times(images, self._numbers[domain], found)
+
     def paths(self, domain: str) -> list[tuple[str, str]]:
         """Tell which kernel computes each convolution of a domain: (layer, kernel)."""
         place = self._numbers[domain]
@@ -67,7 +73,13 @@ class NativeEngine:
         kept, kernels = self._bundle.stored(conv.layer)
         window = _native.Window(conv.kernel, conv.stride, conv.pads, conv.dilation)
         self._program.add_convolution(
-            list(conv.inputs), conv.groups, window, ACTIVATIONS[conv.activation], conv.slope, kept.view(np.uint8), kernels
+            list(conv.inputs),
+            conv.groups,
+            window,
+            ACTIVATIONS[conv.activation],
+            conv.slope,
+            kept.view(np.uint8),
+            kernels,
         )
         for domain, place in self._numbers.items():
             used = self._bundle.stored_mask(domain, conv.layer).view(np.uint8)
@@ -106,7 +118,14 @@ class NativeEngine:
         return [self._tensor(domain, number, role) for domain in self._numbers]
 
 
-STEPS: dict[type[Operation], Callable[[NativeEngine, int, Operation], None]] = {
+def check_kernels(name: str) -> None:
+    """Refuse an instruction set that this processor has not."""
+    known = ["auto", *_native.available_kernels()]
+    if name not in known:
+        raise UnknownNameError("engine", name, [*known, "numpy"])
+
+
+STEPS: dict[type[Any], Callable[[NativeEngine, int, Any], None]] = {
     Conv: NativeEngine._convolution,
     Affine: NativeEngine._affine,
     LayerNorm: NativeEngine._layer_norm,
@@ -119,6 +138,6 @@ STEPS: dict[type[Operation], Callable[[NativeEngine, int, Operation], None]] = {
 }
 
 
-def _plain(array: np.ndarray) -> Floats:
+def _plain(array: Array) -> Floats:
     """Give an array as the kernels read it."""
     return np.ascontiguousarray(array, dtype=np.float32)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from prunus.bundle.file import read_bundle
@@ -16,6 +18,8 @@ from prunus.probabilities import crop_probabilities
 from prunus.runtime.engine import make_engine
 
 ImageSource = str | Path | bytes | Bytes | Image.Image
+Images = list[ImageSource] | list[Path] | list[str] | tuple[ImageSource, ...]
+Names = list[str] | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -27,45 +31,96 @@ class Prediction:
 
 
 class Predictor:
-    """Serves all domains of a model file.
+    """Serves all domains of a model file; several threads may use one.
 
     >>> predictor = Predictor("model.prunus")                     # doctest: +SKIP
     >>> predictor.predict("rose.jpg", domain="flowers")[0].label  # doctest: +SKIP
     'rose'
     """
 
-    def __init__(self, path: str | Path, device: str = "cpu") -> None:
+    def __init__(self, path: str | Path, threads: int = 1) -> None:
         self.bundle = read_bundle(Path(path))
-        self._engine = make_engine(self.bundle, device)
+        self._engine = make_engine(self.bundle, threads)
 
     @property
     def domains(self) -> tuple[str, ...]:
         """Name the domains that the model serves."""
         return self.bundle.domains
 
-    def predict(self, image: ImageSource, domain: str, top: int = 5, crops: int = 1) -> list[Prediction]:
-        """Classify one image (a path, its bytes, an RGB array or a Pillow image); the most probable class first."""
-        return self.predict_many([image], domain, top, crops)[0]
+    @overload
+    def predict(self, images: ImageSource, domain: str, top: int = 5, crops: int = 1) -> list[Prediction]: ...
+    @overload
+    def predict(self, images: Images, domain: str | Names, top: int = 5, crops: int = 1) -> list[list[Prediction]]: ...
+    def predict(
+        self, images: ImageSource | Images, domain: str | Names, top: int = 5, crops: int = 1
+    ) -> list[Prediction] | list[list[Prediction]]:
+        """Classify one image or several; the most probable class first.
 
-    def predict_many(
-        self, images: Sequence[ImageSource], domain: str, top: int = 5, crops: int = 1
-    ) -> list[list[Prediction]]:
-        """Classify several images of one domain in one pass."""
+        Args:
+            images: a path, the bytes of a file, an RGB array or a Pillow image, or a list of them.
+            domain: of all images, or a list with the domain of each.
+        """
+        if not isinstance(images, (list, tuple)):
+            if not isinstance(domain, str):
+                raise DataError(f"one image has one domain, got {list(domain)}")
+            return self._predict([_to_image(images)], domain, top, crops)[0]
+        pictures = [_to_image(image) for image in images]
+        found: list[list[Prediction]] = [[] for _ in pictures]
+        for name, places in self._by_domain(domain, len(pictures)).items():
+            answers = self._predict([pictures[place] for place in places], name, top, crops)
+            for place, answer in zip(places, answers, strict=True):
+                found[place] = answer
+        return found
+
+    @overload
+    def logits(self, images: Floats, domain: str) -> Floats: ...
+    @overload
+    def logits(self, images: Floats, domain: Names) -> list[Floats]: ...
+    def logits(self, images: Floats, domain: str | Names) -> Floats | list[Floats]:
+        """Classify images that are already prepared, (N, 3, S, S) float32.
+
+        Gives (N, classes); where every image has a domain of its own, a list of (classes,).
+        """
+        checked = self._checked(images)
+        groups = self._by_domain(domain, len(checked))
+        if isinstance(domain, str):
+            return self._engine.logits(checked, domain)
+        found: list[Floats] = [np.zeros(0, np.float32)] * len(checked)
+        for name, places in groups.items():
+            for place, row in zip(places, self._engine.logits(checked[places], name), strict=True):
+                found[place] = row
+        return found
+
+    def _by_domain(self, domain: str | Names, count: int) -> dict[str, list[int]]:
+        """List the places of every domain's images."""
+        names = [domain] * count if isinstance(domain, str) else list(domain)
+        for name in dict.fromkeys([domain] if isinstance(domain, str) else names):
+            self.bundle.check_domain(name)
+        if len(names) != count:
+            raise DataError(f"{count} images need one domain, or {count}; got {len(names)}")
+        groups: dict[str, list[int]] = {}
+        for place, name in enumerate(names):
+            groups.setdefault(name, []).append(place)
+        return groups
+
+    def _predict(self, images: Sequence[Image.Image], domain: str, top: int, crops: int) -> list[list[Prediction]]:
         self.bundle.check_domain(domain)
         entry = self.bundle.manifest.domains[domain]
-        if not images:
-            return []
-        stored = np.stack([entry.preprocess.store(_to_image(image)) for image in images])
+        stored = np.stack([entry.preprocess.store(image) for image in images])
         probabilities = crop_probabilities(lambda x: self.logits(x, domain), stored, entry.preprocess, crops)
         return [
             [Prediction(entry.classes[k], float(row[k])) for k in np.argsort(-row, kind="stable")[:top]]
             for row in probabilities
         ]
 
-    def logits(self, images: Floats, domain: str) -> Floats:
-        """Classify images that are already prepared, (N, 3, S, S) float32: (N, classes)."""
-        self.bundle.check_domain(domain)
-        return self._engine.logits(images, domain)
+    def _checked(self, images: npt.NDArray[np.generic]) -> Floats:
+        size = self.bundle.manifest.image_size
+        if not isinstance(images, np.ndarray) or images.dtype != np.float32:
+            kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
+            raise DataError(f"prepared images are an array of float32, got {kind}; convert it with .astype(np.float32)")
+        if images.ndim != 4 or images.shape[1:] != (3, size, size):
+            raise DataError(f"the model takes images of the shape (N, 3, {size}, {size}), got {images.shape}")
+        return np.ascontiguousarray(images, dtype=np.float32)
 
 
 def _to_image(image: ImageSource) -> Image.Image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -122,7 +123,7 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
             (_file_costs(bundle, run.recipe) if bundle else costs).stored_bytes(),
             len(bundle_bytes(bundle)) if bundle else None,
         )
-    predictor = Predictor(path, device)
+    predictor = Predictor(path, threads=os.cpu_count() or 1)
     manifest = predictor.bundle.manifest
     recipe = parse_recipe(manifest.provenance["recipe"])
     costs = _file_costs(predictor.bundle, recipe)

@@ -1,0 +1,116 @@
+"""How much faster the native runtime is than ONNX Runtime with the dense network, with random kernel masks.
+
+    python benchmarks/runtime_speed.py [--network NAME ...] [--threads 1] [--rounds 60] [--json FILE]
+
+One image at a time. Kernels are switched off at random in every layer; ONNX Runtime runs the same network with all
+kernels on. All engines take turns in one process, and medians are compared. The promise is the share of
+multiply-accumulates that are left: 2 x at 50 %, 4 x at 75 %, 10 x at 90 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from machine import describe_machine
+from rich.console import Console
+from rich.table import Table
+
+from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import BackboneChoice
+from prunus.exporting.onnx_model import domain_model
+from prunus.images import Floats
+from prunus.methods.table import adapt
+from prunus.pruning.pack import pack
+from prunus.runtime.native_engine import NativeEngine
+
+NETWORKS = {"wrn28_4": 64, "timm/resnet50": 224}
+SPARSITIES = (0.0, 0.5, 0.75, 0.9)
+TARGETS = {"wrn28_4": (0.9, 1.7, 3.2, 6.5), "timm/resnet50": (0.9, 1.2, 2.4, 5.0)}
+
+
+def make_bundle(backbone: Backbone, sparsity: float) -> Bundle:
+    """Pack a network whose kernels are off at random."""
+    net = adapt(backbone, {"domain": ("a", "b")}, "union").eval()
+    assert net.switches is not None
+    scores, generator = net.switches.scores_DM, torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        scores.copy_(torch.where(torch.rand(scores.shape, generator=generator) < sparsity, -1.0, 1.0))
+    entry = DomainEntry(classes=("a", "b"), preprocess=backbone.preprocess)
+    return pack(net, backbone, {"domain": entry}, {})
+
+
+def session(bundle: Bundle, threads: int) -> Any:  # noqa: ANN401  # untyped
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    model = domain_model(onnx, bundle, "domain").SerializeToString()
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def take_turns(runs: list[Callable[[], object]], rounds: int) -> list[float]:
+    """Give every engine's median time in milliseconds."""
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for run, found in zip(runs, times, strict=True):
+            began = time.perf_counter()
+            run()
+            found.append(time.perf_counter() - began)
+    return [1000 * statistics.median(each[rounds // 5 :]) for each in times]
+
+
+def ours(bundle: Bundle, threads: int, images: Floats) -> Callable[[], object]:
+    engine = NativeEngine(bundle, threads)
+    return lambda: engine.logits(images, "domain")
+
+
+def measure(name: str, threads: int, rounds: int) -> list[dict[str, float]]:
+    choice = BackboneChoice(name=name, weights="random", size=NETWORKS.get(name))
+    backbone = load_backbone(choice)
+    size = backbone.preprocess.size
+    images = np.random.default_rng(0).standard_normal((1, 3, size, size)).astype(np.float32)
+    bundles = [make_bundle(backbone, sparsity) for sparsity in SPARSITIES]
+    dense = session(bundles[0], threads)
+    runs = [lambda: dense.run(None, {"images": images}), *(ours(bundle, threads, images) for bundle in bundles)]
+    baseline, *found = take_turns(runs, rounds)
+    return [
+        {"sparsity": sparsity, "dense_ms": baseline, "ours_ms": each, "speed_up": baseline / each}
+        for sparsity, each in zip(SPARSITIES, found, strict=True)
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", action="append", help="wrn28_4 and timm/resnet50 unless given")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results = {}
+    table = Table(title=f"one image, {arguments.threads} thread(s), ONNX Runtime {onnxruntime.__version__} dense = 1")
+    for column in ("network", "kernels off", "ONNX Runtime dense", "Prunus", "speed-up", "at least"):
+        table.add_column(column, justify="right")
+    for name in arguments.network or NETWORKS:
+        results[name] = measure(name, arguments.threads, arguments.rounds)
+        for row, target in zip(results[name], TARGETS.get(name, (0, 0, 0, 0)), strict=True):
+            times = (f"{row['dense_ms']:.2f} ms", f"{row['ours_ms']:.2f} ms", f"{row['speed_up']:.2f} x")
+            table.add_row(name, f"{row['sparsity']:.0%}", *times, f"{target} x" if target else "")
+    Console().print(table)
+    print(describe_machine())
+    if arguments.json:
+        content = {"threads": arguments.threads, "onnxruntime": onnxruntime.__version__, "machine": describe_machine()}
+        arguments.json.write_text(json.dumps(content | {"networks": results}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
