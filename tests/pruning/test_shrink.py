@@ -217,6 +217,7 @@ def test_an_operation_that_is_not_known_keeps_all_its_channels() -> None:
         net.switches.layout.views(net.switches.scores_DM)["first"][:, :2] = -1
     plan = plan_pruning(net)
     assert len(plan.layers[0].outputs) == 4
+    assert [layer.held for layer in plan.layers] == [2, 0]
     _assert_same_logits(net, shrink(net, plan), 8)
 
 
@@ -310,6 +311,11 @@ def _twice(m: _Odd, x: Tensor) -> Tensor:
     return m.c(m.act(y + y)) - y * y.size(2)  # type: ignore[no-any-return]
 
 
+def _viewed(m: _Odd, x: Tensor) -> Tensor:
+    y: Tensor = m.c(m.norm(m.a(x)))
+    return y.view(y.size(0), -1)[:, :, None, None]
+
+
 ODD: dict[str, Callable[[_Odd, Tensor], Tensor]] = {
     "a layer that runs twice": lambda m, x: m.c(m.act(m.b(m.b(m.a(x))))),
     "an activation that runs twice": lambda m, x: m.c(m.act(m.b(m.act(m.norm(m.a(x)))))),
@@ -323,6 +329,9 @@ ODD: dict[str, Callable[[_Odd, Tensor], Tensor]] = {
     "a dilated grouped convolution": lambda m, x: m.wide(m.grouped(m.act(m.norm(m.a(x))))),
     "squeeze and excitation": _squeeze_excite,
     "fewer channels": lambda m, x: m.b(F.pad(m.grouped(m.norm(m.a(x))), (0, 0, 0, 0, 0, -4))),
+    "a view": _viewed,
+    "a flattening by keyword": lambda m, x: m.c(m.norm(m.a(x))).flatten(start_dim=1)[:, :, None, None],
+    "concatenation along an axis": lambda m, x: m.wide(torch.cat((m.norm(m.a(x)), m.c(m.a(x))), axis=1)),  # type: ignore[call-arg]
     "dropout": lambda m, x: m.c(F.dropout(m.norm(m.a(x)), 0.5, m.training)),
 }
 
@@ -343,6 +352,40 @@ def test_odd_networks_shrink_exactly(name: str, mode: str) -> None:
     small = shrink(net, plan_pruning(net))
     assert [module.training for module in net.network.modules()] == modes
     _assert_same_logits(net.eval(), small, 8)
+
+
+class _Followed(nn.Module):
+    """Two convolutions with something between them."""
+
+    def __init__(self, between: Callable[[Tensor], Tensor], width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(width, 4, 3)
+        self._between = between
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.second(self._between(self.first(x)))
+        return y.view(y.size(0), -1)
+
+
+@pytest.mark.parametrize(
+    ("between", "width"),
+    [
+        (lambda y: y * 2.0 + 1, 4),
+        (lambda y: torch.cat((y, y.relu()), axis=1), 8),  # type: ignore[call-arg]
+        (lambda y: torch.cat(tensors=(y, y.relu()), dim=1), 8),
+    ],
+)
+def test_numbers_axes_and_views_are_followed(between: Callable[[Tensor], Tensor], width: int) -> None:
+    net = _tiny(_Followed(between, width))
+    assert net.switches is not None
+    with torch.no_grad():
+        views = net.switches.layout.views(net.switches.scores_DM)
+        views["first"][:, 1:3] = -1
+        views["second"][:, 3] = -1
+    plan = plan_pruning(net)
+    assert [layer.outputs for layer in plan.layers] == [(0, 3), (0, 1, 2)]
+    assert [layer.held for layer in plan.layers] == [0, 0]
+    _assert_same_logits(net, shrink(net, plan), 8)
 
 
 @pytest.mark.parametrize("method", sorted(name for name, method in METHODS.items() if not method.packable))

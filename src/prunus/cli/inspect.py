@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
 from prunus.cli.options import AsJson, print_json
 
+if TYPE_CHECKING:
+    from prunus.verbs.inspect import Inspection
+
+NARROWEST = 24  # characters that a layer's name needs to be told from others
+
 
 def command(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: AsJson = False) -> None:
     """Show what is in a model file: layers, what each domain uses, what domains share, where the bytes go."""
-    from prunus.report.tables import percent
     from prunus.verbs.inspect import inspect
 
     found = inspect(model)
@@ -23,26 +29,67 @@ def command(model: Annotated[Path, typer.Argument(help="A model file.")], as_jso
         print_json(asdict(found))
         return
     console = Console(highlight=False)
-    console.print(f"{model}: {found.backbone}, {len(found.domains)} domains")
-    layers = Table(title="kernels kept, and used by each domain", title_justify="left")
-    for name in ("layer", "kernels", "kept", *found.domains):
-        layers.add_column(name, justify="left" if name == "layer" else "right", overflow="fold")
+    console.print(f"{model}: {found.backbone}, {len(found.domains)} domains", markup=False, soft_wrap=True)
+    titles = _titles(list(found.domains), console.width)
+    if titles != list(found.domains):
+        named = ", ".join(f"{title} {name}" for title, name in zip(titles, found.domains, strict=True))
+        console.print(f"domains: {named}", markup=False)
+    for table in (_layers(found, titles, console.width), _sharing(found, titles), _parts(found)):
+        console.print(table)
+
+
+def _titles(names: Sequence[str], width: int) -> list[str]:
+    """Name columns after domains where they fit, else number them."""
+    needed = NARROWEST + 2 * 9 + sum(max(len(name), 5) + 2 for name in names)
+    return list(names) if needed <= width else [str(number) for number in range(1, len(names) + 1)]
+
+
+def _layers(found: Inspection, titles: Sequence[str], width: int) -> Table:
+    from prunus.report.tables import percent
+
+    table = Table(
+        title="kernels before pruning, kept, and used by each domain",
+        box=SIMPLE,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        title_justify="left",
+    )
+    for title in ("layer", "kernels", "kept", *titles):
+        table.add_column(title, justify="left" if title == "layer" else "right", no_wrap=True)
+    room = max(NARROWEST, width - 2 * 9 - 2 - sum(max(len(title), 5) + 2 for title in titles))
     for layer in found.layers:
+        name = layer.name if len(layer.name) <= room else f"…{layer.name[1 - room :]}"  # the end tells layers apart
         used = [percent(share, 0) for share in layer.usage.values()]
-        layers.add_row(layer.name, str(layer.num_kernels), percent(layer.kept / layer.num_kernels, 0), *used)
-    sharing = Table(title="sharing: kernels both use / kernels either uses", title_justify="left")
-    for name in ("", *found.domains):
-        sharing.add_column(name, justify="left" if not name else "right")
-    for name, row in found.sharing.items():
-        sharing.add_row(name, *(percent(share, 0) for share in row.values()))
-    parts = Table(title="bytes", title_justify="left")
-    parts.add_column("part")
-    parts.add_column("bytes", justify="right")
-    parts.add_column("share", justify="right")
+        table.add_row(name, str(layer.num_kernels), str(layer.kept), *used)
+    return table
+
+
+def _sharing(found: Inspection, titles: Sequence[str]) -> Table:
+    from prunus.report.tables import percent
+
+    table = Table(
+        title="sharing: both use / either uses",
+        box=SIMPLE,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        title_justify="left",
+    )
+    for title in ("", *titles):
+        table.add_column(title, justify="left" if not title else "right", no_wrap=True)
+    for title, row in zip(titles, found.sharing.values(), strict=True):
+        table.add_row(title, *(percent(share, 0) for share in row.values()))
+    return table
+
+
+def _parts(found: Inspection) -> Table:
+    from prunus.report.tables import percent
+
+    table = Table(title="bytes", box=SIMPLE, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
+    for title in ("part", "bytes", "share"):
+        table.add_column(title, justify="left" if title == "part" else "right", no_wrap=True)
     total = sum(found.bytes_by_part.values())
     for part, count in found.bytes_by_part.items():
-        parts.add_row(part, f"{count:,}", percent(count / total))
-    parts.add_section()
-    parts.add_row("all", f"{total:,}", "")
-    for table in (layers, sharing, parts):
-        console.print(table)
+        table.add_row(part, f"{count:,}", percent(count / total))
+    table.add_section()
+    table.add_row("all", f"{total:,}", "")
+    return table

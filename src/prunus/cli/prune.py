@@ -24,8 +24,8 @@ def command(
 
     path = prune(run, out, cast("DType", dtype))  # an unknown one is refused by name
     bundle = read_bundle(path)
-    kept = sum(int(bundle.union(layer).sum()) for layer in bundle.manifest.convs)
-    share = kept / sum(conv.num_kernels for conv in bundle.manifest.convs.values())
+    kept = sum(len(bundle.arrays[f"kernels/{layer}"]) for layer in bundle.manifest.convs)
+    share = kept / sum(conv.dense_kernels for conv in bundle.manifest.convs.values())
     size, dense = path.stat().st_size, bundle.manifest.dense_bytes
     Console().print(
         f"{path}: {megabytes(size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}); "

@@ -60,6 +60,11 @@ class ChannelFlow:
             place for place, each in enumerate(self.results[name].ids.tolist()) if self._find(each) in self.kept_ids
         ]
 
+    def held(self, name: str) -> Tensor:
+        """Tell which channels of a result stay because they meet an operation that is not followed: (C,)."""
+        forced = {self._find(each) for each in self._forced}
+        return torch.tensor([self._find(each) in forced for each in self.results[name].ids.tolist()])
+
     def _forward(self, node: fx.Node) -> None:
         kind = self.kinds[node.name]
         steps: dict[Kind, Callable[[fx.Node], Channels | None]] = {
@@ -72,6 +77,7 @@ class ChannelFlow:
             Kind.PAD: self._append,
             Kind.FLATTEN: self._flatten,
             Kind.OUTPUT: lambda _node: None,
+            Kind.SIZE: lambda _node: None,
         }
         found = steps.get(kind, self._barrier)(node)
         if found is not None:
@@ -80,8 +86,10 @@ class ChannelFlow:
     def _kind(self, node: fx.Node) -> Kind:
         """Classify a node; one whose inputs are not followed channel by channel is opaque."""
         kind, inputs = classify(node, self.traced), node.all_input_nodes
-        if kind is Kind.OUTPUT:
+        if kind in (Kind.OUTPUT, Kind.SIZE):
             return kind
+        if kind is Kind.FLATTEN:  # to as many rows as there are images
+            inputs = [each for each in inputs if self.kinds[each.name] is not Kind.SIZE]
         followed = bool(inputs) and all(each.name in self.results for each in inputs)
         repeated = node.op == "call_module" and str(node.target) in self._repeated
         if not followed or repeated or (kind in (Kind.ADD, Kind.MUL) and len(self._widths(inputs)) > 1):
@@ -214,6 +222,8 @@ class ChannelFlow:
     def _backward(self, node: fx.Node) -> None:
         kind = self.kinds[node.name]
         sources = [self.results[each.name] for each in node.all_input_nodes if each.name in self.results]
+        if kind is Kind.SIZE:
+            return
         if kind in (Kind.OUTPUT, Kind.OPAQUE):
             for source in sources:
                 source.read[:] = True

@@ -27,6 +27,7 @@ class Kind(Enum):
     CAT = auto()  # one after the other
     PAD = auto()  # channels of zeros appended
     FLATTEN = auto()  # pixels become channels
+    SIZE = auto()  # how many images, rows or columns: nothing about channels
     OUTPUT = auto()
     OPAQUE = auto()  # anything may depend on anything
 
@@ -70,6 +71,9 @@ FUNCTIONS: dict[Callable[..., Any] | str, Kind] = {
     F.pad: Kind.PAD,
     torch.flatten: Kind.FLATTEN,
     "flatten": Kind.FLATTEN,
+    "view": Kind.FLATTEN,
+    "reshape": Kind.FLATTEN,
+    "size": Kind.SIZE,
     F.avg_pool2d: Kind.SPATIAL,
     F.max_pool2d: Kind.SPATIAL,
     F.adaptive_avg_pool2d: Kind.SPATIAL,
@@ -95,6 +99,8 @@ def classify(node: fx.Node, traced: TracedNetwork) -> Kind:
     else:
         is_call = node.op in ("call_function", "call_method")
         kind = FUNCTIONS.get(node.target, Kind.OPAQUE) if is_call else Kind.OPAQUE
+    if kind in (Kind.ADD, Kind.MUL) and _has_a_number(node):
+        return Kind.CHANNELWISE
     holds = CHECKS.get(kind)
     return kind if holds is None or holds(node, traced) else Kind.OPAQUE
 
@@ -125,9 +131,16 @@ def _combines_two(node: fx.Node, traced: TracedNetwork) -> bool:
     return len(node.args) == 2 and not node.kwargs and all(isinstance(each, fx.Node) for each in node.args)
 
 
+def _has_a_number(node: fx.Node) -> bool:
+    """Tell whether a value meets a number that is the same for all channels."""
+    nodes = [each for each in node.args if isinstance(each, fx.Node)]
+    numbers = [each for each in node.args if isinstance(each, (int, float))]
+    return (len(nodes), len(numbers), len(node.args)) == (1, 1, 2) and not node.kwargs
+
+
 def _along_channels(node: fx.Node, traced: TracedNetwork) -> bool:
-    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-    parts = node.args[0] if node.args else None
+    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis", 0))
+    parts = node.args[0] if node.args else node.kwargs.get("tensors")
     return bool(dim == 1) and isinstance(parts, (tuple, list)) and all(isinstance(each, fx.Node) for each in parts)
 
 
@@ -143,7 +156,13 @@ def _flattens_pixels(node: fx.Node, traced: TracedNetwork) -> bool:
     layer = traced.layer(node)
     if isinstance(layer, nn.Flatten):
         return (layer.start_dim, layer.end_dim) == (1, -1)
-    return tuple(node.args[1:]) == (1,) and not node.kwargs
+    if node.target in ("view", "reshape"):  # a width that is told would be wrong when channels go
+        return len(node.args) == 3 and str(node.args[2]) == "-1" and len(traced.shapes[node.name]) == 2
+    return (*node.args[1:], *node.kwargs.values()) == (1,) and set(node.kwargs) <= {"start_dim"}
+
+
+def _asks_for_no_channels(node: fx.Node, traced: TracedNetwork) -> bool:
+    return len(node.args) == 2 and node.args[1] in (0, 2, 3, -1, -2)
 
 
 def _pair(value: Any) -> tuple[Any, ...]:  # noqa: ANN401  # an int or a tuple of them
@@ -158,4 +177,5 @@ CHECKS: dict[Kind, Callable[[fx.Node, TracedNetwork], bool]] = {
     Kind.CAT: _along_channels,
     Kind.PAD: _appends_zeros,
     Kind.FLATTEN: _flattens_pixels,
+    Kind.SIZE: _asks_for_no_channels,
 }

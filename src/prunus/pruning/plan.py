@@ -28,6 +28,8 @@ class LayerPlan:
     Args:
         unread: output channels that no domain reads.
         constant: output channels that are read, but constant in every domain; what reads them gets the constant.
+        held: output channels that are constant and stay all the same, because they meet an operation that cannot be
+            followed channel by channel.
     """
 
     name: str
@@ -37,6 +39,7 @@ class LayerPlan:
     num_inputs: int
     unread: int
     constant: int
+    held: int
     kernels: int
     num_kernels: int
 
@@ -54,13 +57,14 @@ class PrunePlan:
         write_json(Path(path), asdict(self))
 
     def __str__(self) -> str:
-        rows = [f"{'layer':40} {'outputs':>13} {'unread':>7} {'constant':>9} {'inputs':>13} {'kernels':>17}"]
+        rows = [
+            f"{'layer':40} {'outputs':>13} {'unread':>7} {'constant':>9} {'held':>5} {'inputs':>13} {'kernels':>17}"
+        ]
         for layer in self.layers:
             outputs, inputs = f"{len(layer.outputs)} / {layer.num_outputs}", f"{len(layer.inputs)} / {layer.num_inputs}"
+            why = f"{layer.unread:>7} {layer.constant:>9} {layer.held:>5}"
             kernels = f"{layer.kernels} / {layer.num_kernels}"
-            rows.append(
-                f"{layer.name:40} {outputs:>13} {layer.unread:>7} {layer.constant:>9} {inputs:>13} {kernels:>17}"
-            )
+            rows.append(f"{layer.name:40} {outputs:>13} {why} {inputs:>13} {kernels:>17}")
         return "\n".join(rows)
 
 
@@ -127,11 +131,17 @@ def _layers(
                 len(flow.results[node.all_input_nodes[0].name].ids),
                 unread,
                 len(gone) - unread,
+                0 if result is None else _held(flow, node, outputs),
                 _live_kernels(flow, node, outputs, inputs),
                 conv.num_kernels,
             )
         )
     return tuple(found)
+
+
+def _held(flow: ChannelFlow, node: fx.Node, outputs: Sequence[int]) -> int:
+    constant = flow.results[node.name].constant | ~flow.live[str(node.target)].any(2)
+    return int((constant.all(0) & flow.held(node.name))[list(outputs)].sum())
 
 
 def _live_kernels(flow: ChannelFlow, node: fx.Node, outputs: Sequence[int], inputs: Sequence[int]) -> int:

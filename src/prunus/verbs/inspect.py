@@ -13,11 +13,17 @@ from prunus.measure.sharing import sharing_matrix
 
 @dataclass(frozen=True)
 class LayerContent:
-    """One convolution: how many of its kernels are kept, and which share of all each domain uses."""
+    """One convolution: how many of its kernels are kept, and which share each domain uses.
+
+    Args:
+        num_kernels: before pruning; shares are of these.
+        channels: output channels, and input channels of a group, that are left.
+    """
 
     name: str
     num_kernels: int
     kept: int
+    channels: tuple[int, int]
     usage: dict[str, float]
 
 
@@ -45,11 +51,15 @@ def inspect(model: str | Path) -> Inspection:
     layers = tuple(
         LayerContent(
             name,
-            mask_DOI[0].size,
-            int(mask_DOI.any(0).sum()),
-            {domain: float(mask.mean()) for domain, mask in zip(bundle.domains, mask_DOI, strict=True)},
+            conv.dense_kernels,
+            int(masks[name].any(0).sum()),
+            (conv.out_channels, conv.in_channels),
+            {
+                domain: int(mask.sum()) / conv.dense_kernels
+                for domain, mask in zip(bundle.domains, masks[name], strict=True)
+            },
         )
-        for name, mask_DOI in masks.items()
+        for name, conv in bundle.manifest.convs.items()
     )
     flat_DM = np.concatenate([mask_DOI.reshape(len(bundle.domains), -1) for mask_DOI in masks.values()], axis=1)
     overlap_DD = sharing_matrix(flat_DM)
@@ -67,7 +77,7 @@ PARTS = {
     "kernels": "weights of the kept kernels",
     "index": "which kernels are kept",
     "masks": "which domain uses which",
-    "norms": "norms",
+    "norms": "norms and other tensors of one domain",
     "heads": "classifiers",
     "shared": "tensors that all domains share",
 }
@@ -76,4 +86,4 @@ PARTS = {
 def _bytes_by_part(path: Path) -> dict[str, int]:
     sizes = part_sizes(path)
     found = {title: sizes[part] for part, title in PARTS.items()}
-    return found | {"names, classes, preprocessing, provenance": path.stat().st_size - sum(found.values())}
+    return found | {"graph, names, classes, provenance": path.stat().st_size - sum(found.values())}
