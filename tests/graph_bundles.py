@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -14,16 +14,23 @@ from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
 from prunus.bundle.order import to_stored
 from prunus.graph.operations import ActivationName, Graph
 from prunus.images import Floats, Preprocess
+from prunus.runtime.numpy_activations import Values
+from prunus.runtime.numpy_operations import compute
+from prunus.runtime.tensors import domain_tensors
 
 CLASSES = ("x", "y", "z")
 
 
 def random_bundle(
-    graph: Graph, image_size: int, domains: Sequence[str] = ("a", "b"), density: float = 0.5, seed: int = 0
+    graph: Graph,
+    image_size: int,
+    domains: Sequence[str] = ("a", "b"),
+    density: float | Mapping[str, float] = 0.5,
+    seed: int = 0,
 ) -> Bundle:
     """Give every layer random kernels, every domain masks of a density, and operations some of their tensors.
 
-    A tensor is the domains' own, shared or missing, at random.
+    A tensor is the domains' own, shared or missing, at random. Layers may have densities of their own.
     """
     rng = np.random.default_rng(seed)
     preprocess = Preprocess(size=image_size, resize=image_size, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
@@ -38,7 +45,8 @@ def random_bundle(
     )
     arrays: dict[str, Array] = {}
     for layer, conv in manifest.convs.items():
-        arrays |= _layer(layer, conv, domains, density, rng)
+        share = density[layer] if isinstance(density, Mapping) else density
+        arrays |= _layer(layer, conv, domains, share, rng)
     arrays |= _tensors(manifest, rng)
     for domain in domains:
         arrays[f"head/{domain}/weight"] = _normal(rng, (len(CLASSES), manifest.num_features))
@@ -69,6 +77,21 @@ def _tensors(manifest: Manifest, rng: np.random.Generator) -> dict[str, Array]:
             places = ([f"norm/{domain}/" for domain in manifest.domains], ["shared/"], [])[int(rng.integers(3))]
             found |= {f"{place}{number}.{role}": _normal(rng, shape) for place in places}
     return found
+
+
+def exact_logits(bundle: Bundle, images: Floats, domain: str) -> Values:
+    """Compute a bundle's graph in double precision, operation by operation."""
+    manifest = bundle.manifest
+    values: list[Values] = [images.astype(np.float64)]
+    with np.errstate(all="ignore"):
+        for operation, shape, own in zip(
+            manifest.graph, manifest.shapes[1:], domain_tensors(bundle, domain), strict=True
+        ):
+            tensors = {role: tensor.astype(np.float64) for role, tensor in own.items()}
+            values.append(compute(operation, [values[each] for each in operation.inputs], tensors, shape[1:]))
+    weight, bias = (bundle.arrays[f"head/{domain}/{key}"].astype(np.float64) for key in ("weight", "bias"))
+    logits: Values = values[-1].reshape(len(images), manifest.num_features) @ weight.T + bias
+    return logits
 
 
 def _normal(rng: np.random.Generator, shape: Sequence[int]) -> Floats:

@@ -1,0 +1,221 @@
+"""The native kernels of every instruction set compute what the operations mean."""
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from graph_bundles import convolution, exact_logits, make_graph, random_bundle, varied_graph
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from prunus.bundle.bundle import Bundle
+from prunus.errors import BundleError
+from prunus.graph.operations import ActivationName
+from prunus.images import Floats
+from prunus.runtime import _native
+from prunus.runtime.native_engine import NativeEngine
+
+KERNELS = _native.available_kernels()
+TOLERANCE = 2e-5  # of the largest logit
+ONE = {"kernel": (1, 1), "pads": (0, 0, 0, 0)}
+sides, seeds, counts = st.integers(1, 3), st.integers(0, 2**32 - 1), st.integers(1, 11)
+channels = st.one_of(st.integers(1, 9), st.sampled_from([16, 40, 130]))
+densities = st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])
+kernel_sides = st.sampled_from([1, 1, 2, 3, 3, 3, 5, 7])
+pixels = st.integers(1, 20)
+activations = st.sampled_from(get_args(ActivationName))
+
+
+def _images(bundle: Bundle, count: int, seed: int = 0) -> Floats:
+    size = bundle.manifest.image_size
+    return np.random.default_rng(seed).standard_normal((count, 3, size, size)).astype(np.float32)
+
+
+def _assert_exact(bundle: Bundle, images: Floats, kernels: str, threads: int = 1) -> None:
+    engine = NativeEngine(bundle, threads, kernels)
+    for domain in bundle.domains:
+        expected, found = exact_logits(bundle, images, domain), engine.logits(images, domain)
+        assert found.shape == expected.shape
+        scale = max(1e-3, float(np.abs(expected).max()))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE * scale, err_msg=f"{kernels}, {threads}")
+
+
+def _source(height: int, width: int, count: int) -> tuple[int, dict[str, Any]]:
+    """Give an operation that makes a value of any shape, and the size of the image that it needs."""
+    size = max(height, width)
+    kernel = (size - height + 1, size - width + 1)
+    return size, convolution("source", [0], (count, 3), kernel=kernel, pads=(0, 0, 0, 0), activation="tanh")
+
+
+def _draw_convolution(data: st.DataObject) -> tuple[int, list[dict[str, Any]]]:
+    groups = data.draw(st.sampled_from([1, 1, 2, 3, 8]))
+    in_group, out_group = data.draw(channels if groups < 8 else sides), data.draw(channels if groups < 8 else sides)
+    kernel, stride = ((data.draw(each), data.draw(each)) for each in (kernel_sides, sides))
+    dilation = data.draw(st.sampled_from([(1, 1), (1, 1), (2, 2), (1, 3)]))
+    pads = data.draw(
+        st.one_of(
+            st.just((kernel[0] // 2, kernel[1] // 2) * 2),
+            st.just((0, 0, 0, 0)),
+            st.tuples(*[st.integers(0, k) for k in (*kernel, *kernel)]),
+        )
+    )
+    height, width = data.draw(pixels), data.draw(pixels)
+    size, source = _source(height, width, groups * in_group)
+    settings = {"kernel": kernel, "stride": stride, "pads": pads, "dilation": dilation}
+    found = [source, convolution("under_test", [1], (groups * out_group, in_group), groups=groups, **settings)]
+    found[1] |= {"activation": data.draw(activations), "slope": 0.3}
+    if data.draw(st.booleans()):  # a convolution of the same windows makes the residual
+        found.insert(1, convolution("residual", [1], (groups * out_group, groups * in_group), **settings))
+        found[2]["inputs"] = (1, 2)
+    return size, found
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@settings(max_examples=120)
+@given(st.data(), seeds, counts, densities)
+def test_any_convolution_is_exact(kernels: str, data: st.DataObject, seed: int, count: int, density: float) -> None:
+    size, operations = _draw_convolution(data)
+    own = {"source": 1.0, "residual": 0.5, "under_test": density}
+    try:
+        bundle = random_bundle(make_graph(*operations), size, density=own, seed=seed)
+    except BundleError:  # its windows are larger than its image
+        assume(False)
+    _assert_exact(bundle, _images(bundle, count, seed), kernels, data.draw(st.sampled_from([1, 2])))
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@settings(max_examples=60)
+@given(st.data(), seeds, counts, st.sampled_from(["max", "mean"]), st.booleans(), st.booleans())
+def test_any_pool_is_exact(
+    kernels: str, data: st.DataObject, seed: int, count: int, kind: str, ceil: bool, count_pads: bool
+) -> None:
+    size, source = _source(data.draw(pixels), data.draw(pixels), data.draw(channels))
+    kernel, stride = ((data.draw(each), data.draw(each)) for each in (kernel_sides, sides))
+    pads = data.draw(st.tuples(*[st.integers(0, k - 1) for k in (*kernel, *kernel)]))
+    pool = {"op": "pool", "inputs": (1,), "kind": kind, "kernel": kernel, "stride": stride, "pads": pads}
+    try:
+        graph = make_graph(source, pool | {"ceil": ceil, "count_pads": count_pads})
+        bundle = random_bundle(graph, size, density=1.0, seed=seed)
+    except BundleError:
+        assume(False)
+    _assert_exact(bundle, _images(bundle, count, seed), kernels)
+
+
+OTHERS: dict[str, list[dict[str, Any]]] = {
+    "affine": [{"op": "affine", "inputs": (1,), "activation": "leaky_relu", "slope": 0.1}],
+    "layer_norm": [{"op": "layer_norm", "inputs": (1,), "eps": 1e-5}],
+    "add": [{"op": "affine", "inputs": (1,)}, {"op": "add", "inputs": (1, 2), "activation": "relu"}],
+    "add to itself": [{"op": "add", "inputs": (1, 1), "activation": "gelu"}],
+    "mul": [{"op": "affine", "inputs": (1,)}, {"op": "mul", "inputs": (1, 2), "activation": "silu"}],
+    "mul by one pixel": [{"op": "mean", "inputs": (1,)}, {"op": "mul", "inputs": (1, 2)}],
+    "cat": [{"op": "affine", "inputs": (1,)}, {"op": "cat", "inputs": (2, 1, 2)}],
+    "append_zeros": [{"op": "append_zeros", "inputs": (1,), "count": 5}],
+    "append no zeros": [{"op": "append_zeros", "inputs": (1,), "count": 0}],
+    "mean": [{"op": "mean", "inputs": (1,)}],
+    "values that nobody reads": [{"op": "mean", "inputs": (1,)}, {"op": "affine", "inputs": (1,)}],
+}
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("name", OTHERS)
+@settings(max_examples=12)
+@given(pixels, pixels, channels, counts, seeds)
+def test_every_other_operation_is_exact(
+    kernels: str, name: str, height: int, width: int, inputs: int, count: int, seed: int
+) -> None:
+    size, source = _source(height, width, inputs)
+    bundle = random_bundle(make_graph(source, *OTHERS[name]), size, density=1.0, seed=seed)
+    _assert_exact(bundle, _images(bundle, count, seed), kernels, 1 + seed % 2)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("name", get_args(ActivationName))
+def test_every_activation_is_exact(kernels: str, name: str) -> None:
+    graph = make_graph({"op": "affine", "inputs": (0,), "activation": name, "slope": 0.3})
+    bundle = random_bundle(graph, 9)
+    for wide in (0.01, 1, 10, 30):
+        _assert_exact(bundle, _images(bundle, 2) * np.float32(wide), kernels)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("count", range(1, 12))
+def test_whole_graphs_are_exact(kernels: str, threads: int, count: int) -> None:
+    bundle = random_bundle(varied_graph(count), 12, density=(0.0, 0.2, 0.6, 1.0)[count % 4], seed=count)
+    _assert_exact(bundle, _images(bundle, count), kernels, threads)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_neither_threads_nor_other_images_nor_other_domains_change_an_answer(kernels: str) -> None:
+    bundle = random_bundle(varied_graph(3), 12, domains=("a", "b", "c"), density=0.4)
+    images = _images(bundle, 11)
+    alone = {domain: NativeEngine(bundle, 1, kernels).logits(images, domain) for domain in bundle.domains}
+    assert not np.allclose(alone["a"], alone["b"], atol=0.1)
+    for threads in (1, 2):
+        engine = NativeEngine(bundle, threads, kernels)
+        for place, domain in enumerate("abcacbbacba"):
+            one = engine.logits(images[place : place + 1], domain)
+            assert np.array_equal(one, alone[domain][place : place + 1])
+            assert np.array_equal(engine.logits(images, domain), alone[domain])
+
+
+def test_every_way_to_convolve_is_taken_and_named() -> None:
+    graph = make_graph(
+        convolution("direct", [0], (32, 3)),
+        convolution("depthwise", [1], (32, 1), groups=32),
+        convolution("pointwise", [2], (32, 32), **ONE),
+        convolution("dense pointwise", [3], (32, 32), **ONE),
+        {"op": "mean", "inputs": (4,)},
+        convolution("vectorwise", [5], (8, 32), **ONE),
+    )
+    bundle = random_bundle(graph, 8, density={layer: float(layer != "pointwise") or 0.1 for layer in _layers(graph)})
+    for kernels in KERNELS:
+        engine = NativeEngine(bundle, 1, kernels)
+        assert engine.name == kernels
+        assert engine.paths("b") == [(layer, layer) for layer in _layers(graph)]
+        _assert_exact(bundle, _images(bundle, 2), kernels)
+
+
+def _layers(graph: Any) -> list[str]:  # noqa: ANN401
+    return [operation.layer for operation in graph if operation.op == "conv"]
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("density", [0.1, 0.6, 1.0])
+def test_layers_of_many_channels_are_exact(kernels: str, density: float) -> None:
+    graph = make_graph(
+        convolution("wide", [0], (300, 3), stride=(2, 2)),
+        convolution("narrow", [1], (150, 300), **ONE, activation="relu"),
+        convolution("windows", [2], (140, 150)),
+        convolution("grouped", [3], (280, 70), groups=2, **ONE),
+        {"op": "mean", "inputs": (4,)},
+        convolution("rows", [5], (70, 280), **ONE),
+    )
+    bundle = random_bundle(graph, 11, density=density)
+    _assert_exact(bundle, _images(bundle, 3), kernels, 2)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_single_pixel_is_enough(kernels: str) -> None:
+    graph = make_graph(
+        convolution("first", [0], (8, 3)),
+        convolution("strided", [1], (8, 8), stride=(2, 2)),
+        {"op": "pool", "inputs": (2,), "kind": "max", "kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1)},
+        convolution("point", [3], (8, 8), **ONE),
+        convolution("depthwise", [4], (8, 1), groups=8),
+        {"op": "mean", "inputs": (5,)},
+    )
+    bundle = random_bundle(graph, 1, density=0.7)
+    _assert_exact(bundle, _images(bundle, 9), kernels)
+
+
+def test_no_images_give_no_answers() -> None:
+    bundle = random_bundle(varied_graph(0), 12)
+    assert NativeEngine(bundle).logits(_images(bundle, 0), "b").shape == (0, 3)
+
+
+def test_the_time_of_every_operation_can_be_measured() -> None:
+    bundle = random_bundle(varied_graph(0), 12)
+    times = NativeEngine(bundle).times(_images(bundle, 2), "a")
+    assert len(times) == len(bundle.manifest.graph)
+    assert all(0 <= each < 1 for each in times)
