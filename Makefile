@@ -23,7 +23,7 @@ format: $(READY)
 
 setup: $(READY)
 
-$(READY): requirements.txt pyproject.toml | $(UV)
+$(READY): requirements.txt pyproject.toml $(wildcard native/*) | $(UV)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
 	$(UV) pip install --quiet --python $(BIN)/python -r requirements.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
@@ -39,4 +39,4 @@ requirements: | $(UV)
 	  --extra train --extra onnx --extra dev --upgrade pyproject.toml --output-file requirements.txt
 
 clean:
-	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from machine import describe_machine
 from rich.console import Console
 from rich.table import Table
 
@@ -31,6 +28,8 @@ from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
 from prunus.exporting.onnx_model import domain_model
 from prunus.images import Floats
+from prunus.measure.machine import describe_machine
+from prunus.measure.speed import take_turns
 from prunus.methods.table import adapt
 from prunus.pruning.pack import pack
 from prunus.runtime.native_engine import NativeEngine
@@ -58,17 +57,6 @@ def session(bundle: Bundle, threads: int) -> Any:  # noqa: ANN401  # untyped
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def take_turns(runs: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Give every engine's median time in milliseconds."""
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(rounds):
-        for run, found in zip(runs, times, strict=True):
-            began = time.perf_counter()
-            run()
-            found.append(time.perf_counter() - began)
-    return [1000 * statistics.median(each[rounds // 5 :]) for each in times]
-
-
 def ours(bundle: Bundle, threads: int, images: Floats) -> Callable[[], object]:
     engine = NativeEngine(bundle, threads)
     return lambda: engine.logits(images, "domain")
@@ -81,11 +69,17 @@ def measure(name: str, threads: int, rounds: int) -> list[dict[str, float]]:
     images = np.random.default_rng(0).standard_normal((1, 3, size, size)).astype(np.float32)
     bundles = [make_bundle(backbone, sparsity) for sparsity in SPARSITIES]
     dense = session(bundles[0], threads)
-    runs = [lambda: dense.run(None, {"images": images}), *(ours(bundle, threads, images) for bundle in bundles)]
-    baseline, *found = take_turns(runs, rounds)
+    runs = {str(sparsity): ours(bundle, threads, images) for sparsity, bundle in zip(SPARSITIES, bundles, strict=True)}
+    found = take_turns({"dense": lambda: dense.run(None, {"images": images}), **runs}, rounds)
+    baseline = found.pop("dense").median_ms
     return [
-        {"sparsity": sparsity, "dense_ms": baseline, "ours_ms": each, "speed_up": baseline / each}
-        for sparsity, each in zip(SPARSITIES, found, strict=True)
+        {
+            "sparsity": float(sparsity),
+            "dense_ms": baseline,
+            "ours_ms": each.median_ms,
+            "speed_up": baseline / each.median_ms,
+        }
+        for sparsity, each in found.items()
     ]
 
 

@@ -3,7 +3,7 @@
 namespace prunus {
 
 namespace {
-constexpr int kSpins = 20000;  // some tens of microseconds: longer than the pause between two layers
+constexpr int kSpins = 4000;  // some tens of microseconds: longer than the pause between two layers
 
 inline void pause() {
 #if defined(__x86_64__) || defined(_M_X64)
@@ -32,33 +32,37 @@ void Workers::run(long items, Call call, void* context) {
   items_ = items;
   call_ = call;
   context_ = context;
-  next_.store(0);
-  busy_.store(static_cast<int>(threads_.size()));
-  {
-    std::lock_guard<std::mutex> lock(mutex_);  // else a worker could fall asleep just now and miss the round
-    round_++;
+  next_ = 0;
+  open_ = true;
+  round_++;
+  if (asleep_ > 0) {
+    { std::lock_guard<std::mutex> lock(mutex_); }  // one that is just falling asleep has seen the new round, or hears this
+    wake_.notify_all();
   }
-  wake_.notify_all();
   take(0);
-  for (int spins = 0; busy_.load() > 0; spins++) spins < kSpins ? pause() : std::this_thread::yield();
+  open_ = false;
+  for (int spins = 0; inside_ > 0; spins++) spins < kSpins ? pause() : std::this_thread::yield();
 }
 
 void Workers::take(int worker) {
-  for (long item = next_.fetch_add(1); item < items_; item = next_.fetch_add(1)) call_(context_, item, worker);
+  for (long item = next_++; item < items_; item = next_++) call_(context_, item, worker);
 }
 
 void Workers::live(int worker) {
   long seen = 0;
   while (true) {
-    for (int spins = 0; spins < kSpins && round_.load() == seen; spins++) pause();
-    if (round_.load() == seen) {
+    for (int spins = 0; spins < kSpins && round_ == seen; spins++) pause();
+    if (round_ == seen) {
       std::unique_lock<std::mutex> lock(mutex_);
-      wake_.wait(lock, [&] { return round_.load() != seen; });
+      asleep_++;
+      wake_.wait(lock, [&] { return round_ != seen; });
+      asleep_--;
     }
-    seen = round_.load();
+    seen = round_;
     if (stop_) return;
-    take(worker);
-    busy_--;
+    inside_++;
+    if (open_) take(worker);
+    inside_--;
   }
 }
 

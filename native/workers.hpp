@@ -1,9 +1,11 @@
-// Threads that share the items of a loop. They wait briefly for the next loop, then sleep.
+// Threads that share the items of a loop. They wait briefly for the next loop, then sleep. Nobody waits for a thread that
+// has not begun: on a busy machine the calling thread does the work alone.
 #pragma once
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace prunus {
@@ -24,8 +26,8 @@ class Workers {
       for (long item = 0; item < items; item++) work(item, 0);
       return;
     }
-    run(items, [](void* context, long item, int worker) { (*static_cast<std::remove_reference_t<Work>*>(context))(item, worker); },
-        &work);
+    using Plain = std::remove_reference_t<Work>;
+    run(items, [](void* context, long item, int worker) { (*static_cast<Plain*>(context))(item, worker); }, &work);
   }
 
  private:
@@ -34,16 +36,21 @@ class Workers {
   void take(int worker);
   void live(int worker);
 
-  std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<long> round_{0};
+  // A loop is open while it has items. A worker says that it is inside before it looks whether the loop is open, and the
+  // calling thread closes the loop before it looks whether anyone is inside: so one of them sees the other.
+  std::atomic<bool> open_{false};
+  std::atomic<int> inside_{0};
   std::atomic<long> next_{0};
-  std::atomic<int> busy_{0};
-  std::atomic<bool> stop_{false};
+  std::atomic<long> round_{0};
   long items_ = 0;
   Call call_ = nullptr;
   void* context_ = nullptr;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::atomic<int> asleep_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace prunus

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prunus.recipes import parse_recipe as parse_recipe
     from prunus.runtime.predictor import Prediction as Prediction
     from prunus.runtime.predictor import Predictor as Predictor
+    from prunus.verbs.bench import bench as bench
     from prunus.verbs.check import check as check
     from prunus.verbs.compare import compare as compare
     from prunus.verbs.demo import demo as demo
@@ -46,6 +47,7 @@ _HOMES = {
     "PrunusError": "prunus.errors",
     "Prediction": "prunus.runtime.predictor",
     "Predictor": "prunus.runtime.predictor",
+    "bench": "prunus.verbs.bench",
     "check": "prunus.verbs.check",
     "compare": "prunus.verbs.compare",
     "demo": "prunus.verbs.demo",

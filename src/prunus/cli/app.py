@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from prunus.cli import (
+    bench,
     check,
     compare,
     demo,
@@ -47,6 +48,7 @@ for module in (
     inspect,
     export,
     predict,
+    bench,
     compare,
     methods,
     check,

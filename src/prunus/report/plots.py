@@ -40,7 +40,7 @@ def write_plots(folder: Path, results: Mapping[str, Any], costs: CostReport, epo
 
 def accuracy_figure(results: Mapping[str, Any]) -> Figure:
     """Draw every domain's accuracy as bars, the feature extractor's beside it where there is one."""
-    figure, (axes,) = _figure(1, 7, 3.6)
+    figure, (axes,) = new_figure(1, 7, 3.6)
     names = list(results["domains"])
     baseline = results.get("baselines", {}).get("feature")
     places = np.arange(len(names))
@@ -70,7 +70,7 @@ def accuracy_figure(results: Mapping[str, Any]) -> Figure:
 
 def usage_figure(costs: CostReport, budget: float | None) -> Figure:
     """Draw the share of each layer's kernels that each domain uses, and that any domain uses."""
-    figure, (axes,) = _figure(1, 8, 4)
+    figure, (axes,) = new_figure(1, 8, 4)
     places = np.arange(len(costs.layers))
     union = [100 * layer.union / layer.num_kernels for layer in costs.layers]
     axes.bar(places, union, 0.85, color="#e3e5e8", label="any domain (kept)")
@@ -88,7 +88,7 @@ def usage_figure(costs: CostReport, budget: float | None) -> Figure:
 
 def training_figure(epochs: Epochs, budget: float | None) -> Figure:
     """Draw accuracy and usage over the epochs."""
-    figure, (left, right) = _figure(2, 9, 3.6)
+    figure, (left, right) = new_figure(2, 9, 3.6)
     names = list(dict.fromkeys(name for epoch in epochs for name in epoch["domains"]))
     held_out = any(entry["validation_accuracy"] is not None for epoch in epochs for entry in epoch["domains"].values())
     curve = "validation_accuracy" if held_out else "train_accuracy"
@@ -110,7 +110,8 @@ def training_figure(epochs: Epochs, budget: float | None) -> Figure:
     return figure
 
 
-def _figure(columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+def new_figure(columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Make an empty figure with some panels beside each other."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  # optional package; no pyplot, so no window system
     except ImportError:
