@@ -12,12 +12,12 @@ import json
 from pathlib import Path
 
 import torch
-from machine import describe_machine
 from rich.console import Console
 from rich.table import Table
 
 from prunus.backbone.zoo import load_backbone
 from prunus.config import BackboneChoice
+from prunus.measure.machine import describe_machine
 from prunus.methods.table import METHODS, adapt
 from prunus.training.activation_memory import held_bytes
 

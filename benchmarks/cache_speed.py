@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from machine import describe_machine
 from rich.console import Console
 from rich.table import Table
 
@@ -26,6 +25,7 @@ from prunus.data.loading import load_images
 from prunus.data.opening import open_domain
 from prunus.data.sources import ZipSource, demo_names, open_source
 from prunus.images import Preprocess, read_image
+from prunus.measure.machine import describe_machine
 
 BATCH = 32
 ROUNDS = 5

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
-from machine import describe_machine
 from rich.console import Console
 from rich.table import Table
 
@@ -33,6 +32,7 @@ from prunus.config import BackboneChoice
 from prunus.exporting.network import domain_network
 from prunus.exporting.slim import slim
 from prunus.masks.network import MultiDomainNet
+from prunus.measure.machine import describe_machine
 from prunus.methods.table import METHODS, adapt
 from prunus.pruning.pack import pack
 from prunus.pruning.plan import plan_pruning

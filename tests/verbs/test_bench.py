@@ -1,0 +1,92 @@
+"""A benchmark times every engine that is installed and says which are not."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from graph_bundles import random_bundle, varied_graph
+from typer.testing import CliRunner
+
+import prunus
+from prunus.backbone.zoo import load_backbone
+from prunus.bundle.file import write_bundle
+from prunus.bundle.manifest import DomainEntry
+from prunus.cli.app import app
+from prunus.config import BackboneChoice
+from prunus.errors import UnknownNameError
+from prunus.methods.table import adapt
+from prunus.pruning.pack import pack
+from prunus.verbs.bench import promised_speed_up
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    backbone = load_backbone(BackboneChoice(name="wrn14_2"))
+    net = adapt(backbone, {"birds": ("owl", "wren"), "signs": ("stop", "go", "yield")}, "union").eval()
+    assert net.switches is not None
+    scores = net.switches.scores_DM.data
+    scores.fill_(1.0)
+    scores[0, ::2] = -1.0
+    entries = {name: DomainEntry(classes=each, preprocess=backbone.preprocess) for name, each in net.classes.items()}
+    path = tmp_path_factory.mktemp("bench") / "m.prunus"
+    write_bundle(path, pack(net, backbone, entries, {}))
+    return path
+
+
+def test_every_engine_is_timed_for_every_domain_and_number_of_threads(model: Path) -> None:
+    found = prunus.bench(model, threads=[1, 2], batch=2, rounds=2)
+    timed = {(each.engine, each.threads, each.domain) for each in found.speeds}
+    assert timed == {
+        (engine, threads, domain)
+        for threads in (1, 2)
+        for engine, domains in {
+            "Prunus": ("birds", "signs"),
+            "ONNX baked": ("birds", "signs"),
+            "ONNX dense": (None,),
+            "PyTorch dense": (None,),
+        }.items()
+        for domain in domains
+    }
+    assert all(0 < each.latency.median_ms <= each.latency.p95_ms * 1.001 for each in found.speeds)
+    assert all(each.images_per_second > 0 for each in found.speeds)
+    assert found.missing == {}
+    for gain in found.gains:
+        assert gain.realised == pytest.approx(gain.speed_up / gain.promised)
+    assert {(gain.domain, gain.threads) for gain in found.gains} == {(d, t) for d in ("birds", "signs") for t in (1, 2)}
+
+
+def test_the_promise_is_the_share_of_multiply_accumulates() -> None:
+    bundle = random_bundle(varied_graph(3), 12, density=0.5, seed=3)
+    dense = used = 0
+    for layer, conv in bundle.manifest.convs.items():
+        area = conv.kernel[0] * conv.kernel[1]
+        dense += conv.out_channels * conv.in_channels * area * conv.positions
+        used += int((bundle.weight(layer, bundle.mask("a", layer)) != 0).any((2, 3)).sum()) * area * conv.positions
+    assert promised_speed_up(bundle, "a") == pytest.approx(dense / used)
+
+
+def test_what_is_not_installed_is_left_out_and_said(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    found = prunus.bench(model, threads=[1], domains=["birds"], batch=1, rounds=1)
+    assert {each.engine for each in found.speeds} == {"Prunus", "PyTorch dense"}
+    assert set(found.missing) == {"ONNX baked", "ONNX dense"}
+    assert found.gains == ()
+
+
+def test_an_unknown_domain_is_refused(model: Path) -> None:
+    with pytest.raises(UnknownNameError, match="signs"):
+        prunus.bench(model, domains=["sings"])
+
+
+def test_the_command_prints_a_table_a_plot_and_json(model: Path, tmp_path: Path) -> None:
+    options = ["bench", str(model), "--threads", "1", "--rounds", "1", "--batch", "1"]
+    shown = CliRunner().invoke(app, [*options, "--plot", str(tmp_path / "bench.png")], env={"COLUMNS": "80"})
+    assert shown.exit_code == 0, shown.output
+    assert "…" not in shown.output
+    assert "of promise" in shown.output
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+    content = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
+    assert {each["engine"] for each in content["speeds"]} > {"Prunus", "ONNX dense"}
+    assert all(gain["realised"] > 0 for gain in content["gains"])
+    assert " cores" in content["machine"]
