@@ -3,7 +3,7 @@
     python benchmarks/file_size.py runs/compare/union-* [--json FILE]
 
 The bound: weights of the kernels that some domain uses, at their type; which kernels these are, in the shorter of a bit
-per kernel and run lengths; a bit per such kernel and domain; two numbers per channel of every domain's norms; the
+per kernel and run lengths; a bit per such kernel and domain; the numbers of every domain's norms and constants; the
 classifiers; the names of domains, classes and layers. The baseline is the dense backbone alone, without a classifier.
 """
 
@@ -31,7 +31,7 @@ def bound(bundle: Bundle, dtype: DType) -> int:
     width, layers = STORED[dtype].itemsize, list(bundle.manifest.convs)
     kept = {layer: bundle.arrays[f"kernels/{layer}"] for layer in layers}
     weights = width * sum(array.size for array in kept.values())
-    index = sum(encode_index(bundle.union(layer))[1].size for layer in layers)
+    index = sum(encode_index(bundle.stored(layer)[0])[1].size for layer in layers)
     masks = sum(-(-len(array) * len(bundle.domains) // 8) for array in kept.values())
     norms = sum(array.nbytes for name, array in bundle.arrays.items() if name.startswith(("norm/", "shared/")))
     heads = width * sum(array.size for name, array in bundle.arrays.items() if name.startswith("head/"))
