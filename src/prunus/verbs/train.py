@@ -11,14 +11,17 @@ from prunus.methods.table import choose_method, find_method, with_method
 from prunus.recipes import load_recipe, parse_recipe, recipe_differences
 from prunus.training.checkpoint import read_checkpoint
 from prunus.training.folder import RunFolder
-from prunus.training.observers import Observer
+from prunus.training.observers import Observer, Observers
 from prunus.training.run import resume_run, start_run
+from prunus.verbs.dense import why_not_a_file
 
 
 def train(
     recipe: Recipe, out: str | Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
 ) -> Path:
     """Train all domains of a recipe into a new run folder; decoded images are kept in the user's cache folder."""
+    if choose_method(recipe).method.packable and (reason := why_not_a_file(recipe.backbone)):
+        Observers(observers).noted(f"this network can be trained and measured, but no model file made of it: {reason}")
     start_run(recipe, Path(out), observers, device, use_cache)
     return Path(out)
 
