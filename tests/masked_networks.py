@@ -47,7 +47,7 @@ def switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> Non
     def drawn(share: float, *shape: int) -> Tensor:
         return torch.rand(shape, generator=generator) < share
 
-    domains, outputs, inputs = scores_DOI.shape
+    domains, outputs, inputs = scores_DOI.shape[:3]
     off = {
         "everything on": lambda: torch.zeros(domains, outputs, inputs, dtype=torch.bool),
         "layer off": lambda: torch.ones(domains, outputs, inputs, dtype=torch.bool),
@@ -57,7 +57,7 @@ def switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> Non
         "sparse": lambda: drawn(0.8, domains, outputs, inputs),
         "half": lambda: drawn(0.5, domains, outputs, inputs),
     }[mode]()
-    scores_DOI[off.expand(scores_DOI.shape)] = -1
+    scores_DOI[off.expand(domains, outputs, inputs)] = -1
 
 
 def packed(net: MultiDomainNet, backbone: Backbone, classes: Classes) -> Bundle:

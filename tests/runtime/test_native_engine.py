@@ -85,16 +85,15 @@ def test_any_convolution_is_exact(kernels: str, data: st.DataObject, seed: int, 
 
 @pytest.mark.parametrize("kernels", KERNELS)
 @settings(max_examples=60)
-@given(st.data(), seeds, counts, st.sampled_from(["max", "mean"]), st.booleans(), st.booleans())
-def test_any_pool_is_exact(
-    kernels: str, data: st.DataObject, seed: int, count: int, kind: str, ceil: bool, count_pads: bool
-) -> None:
+@given(st.data(), seeds, counts)
+def test_any_pool_is_exact(kernels: str, data: st.DataObject, seed: int, count: int) -> None:
     size, source = _source(data.draw(pixels), data.draw(pixels), data.draw(channels))
     kernel, stride = ((data.draw(each), data.draw(each)) for each in (kernel_sides, sides))
     pads = data.draw(st.tuples(*[st.integers(0, k - 1) for k in (*kernel, *kernel)]))
-    pool = {"op": "pool", "inputs": (1,), "kind": kind, "kernel": kernel, "stride": stride, "pads": pads}
+    pool: dict[str, Any] = {"op": "pool", "inputs": (1,), "kernel": kernel, "stride": stride, "pads": pads}
+    pool |= {key: data.draw(st.booleans()) for key in ("ceil", "count_pads")}
     try:
-        graph = make_graph(source, pool | {"ceil": ceil, "count_pads": count_pads})
+        graph = make_graph(source, pool | {"kind": data.draw(st.sampled_from(["max", "mean"]))})
         bundle = random_bundle(graph, size, density=1.0, seed=seed)
     except BundleError:
         assume(False)
@@ -119,11 +118,11 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("name", OTHERS)
 @settings(max_examples=12)
-@given(pixels, pixels, channels, counts, seeds)
+@given(st.tuples(pixels, pixels, channels), counts, seeds)
 def test_every_other_operation_is_exact(
-    kernels: str, name: str, height: int, width: int, inputs: int, count: int, seed: int
+    kernels: str, name: str, shape: tuple[int, int, int], count: int, seed: int
 ) -> None:
-    size, source = _source(height, width, inputs)
+    size, source = _source(*shape)
     bundle = random_bundle(make_graph(source, *OTHERS[name]), size, density=1.0, seed=seed)
     _assert_exact(bundle, _images(bundle, count, seed), kernels, 1 + seed % 2)
 
