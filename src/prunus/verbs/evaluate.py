@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from prunus.backbone.device import choose_device
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes
 from prunus.bundle.manifest import DomainEntry
@@ -18,7 +19,7 @@ from prunus.data.cache import default_cache
 from prunus.data.domains import SPLITS, UNLABELLED
 from prunus.data.loading import ImageSet, load_images
 from prunus.data.opening import open_domain
-from prunus.errors import DataError, UnknownNameError
+from prunus.errors import BundleError, DataError, UnknownNameError
 from prunus.graph.operations import Conv
 from prunus.measure.accuracy import Labels, classify, num_crops
 from prunus.measure.cost import CostReport, DomainCost, LayerCost, count_layer
@@ -123,8 +124,11 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
             (_file_costs(bundle, run.recipe) if bundle else costs).stored_bytes(),
             len(bundle_bytes(bundle)) if bundle else None,
         )
+    choose_device(device)  # files are run by the processor, but a name that cannot be is refused all the same
     predictor = Predictor(path, threads=os.cpu_count() or 1)
     manifest = predictor.bundle.manifest
+    if missing := {"recipe", "step", "total_steps"} - manifest.provenance.keys():
+        raise BundleError(f"{path} does not tell its {min(missing)}, so that it cannot be measured; use prunus predict")
     recipe = parse_recipe(manifest.provenance["recipe"])
     costs = _file_costs(predictor.bundle, recipe)
     return Subject(

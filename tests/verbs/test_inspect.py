@@ -1,0 +1,99 @@
+"""Looking into a model file: shares of the whole network, and tables that fit a terminal."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from prunus.bundle.bits import pack_bits
+from prunus.bundle.bundle import Array, Bundle
+from prunus.bundle.file import write_bundle
+from prunus.bundle.manifest import DomainEntry, Manifest
+from prunus.cli.app import app
+from prunus.graph.operations import Conv
+from prunus.images import Preprocess
+from prunus.verbs.evaluate import bundle_costs
+from prunus.verbs.inspect import inspect
+
+LAYERS = [f"stages.{each}.blocks.downsampling.with.a.long.name.conv{each}" for each in range(3)]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Three layers that had twice as many filters, and five domains, the first of which uses one kernel of each."""
+    graph = []
+    for place, layer in enumerate(LAYERS):
+        inputs = 4 if place else 3
+        graph.append(
+            Conv(op="conv", inputs=(place,), layer=layer, channels=(4, inputs), was=(8, inputs), kernel=(1, 1))
+        )
+    preprocess = Preprocess(size=2, resize=2, mean=(0, 0, 0), std=(1, 1, 1))
+    names = ("characters", "clothing", "fashion", "fruits", "signs")
+    domains = {name: DomainEntry(classes=("x", "y"), preprocess=preprocess) for name in names}
+    manifest = Manifest(
+        backbone="odd", image_size=2, graph=tuple(graph), domains=domains, dense_bytes=99, provenance={}
+    )
+    arrays: dict[str, Array] = {}
+    for layer, entry in manifest.convs.items():
+        kept = np.arange(entry.num_kernels) < 8
+        arrays |= {f"union/{layer}": pack_bits(kept), f"kernels/{layer}": np.ones((8, 1, 1), np.float32)}
+        for place, name in enumerate(names):
+            arrays[f"mask/{name}/{layer}"] = pack_bits(np.arange(8) < (8 if place else 1))
+    for name in names:
+        arrays |= {f"head/{name}/weight": np.ones((2, 16), np.float32), f"head/{name}/bias": np.ones(2, np.float32)}
+    write_bundle(tmp_path / "m.prunus", Bundle(manifest, arrays))
+    return tmp_path / "m.prunus"
+
+
+def test_shares_are_of_the_network_before_pruning(model: Path) -> None:
+    found = inspect(model)
+    assert [(layer.num_kernels, layer.kept, layer.channels) for layer in found.layers] == [
+        (24, 8, (4, 3)),
+        (32, 8, (4, 4)),
+        (32, 8, (4, 4)),
+    ]
+    assert found.layers[1].usage == {"characters": 1 / 32} | dict.fromkeys(list(found.domains)[1:], 0.25)
+    assert found.sharing["characters"]["signs"] == 1 / 8
+    assert sum(found.bytes_by_part.values()) == model.stat().st_size
+
+
+def test_costs_are_relative_to_the_network_before_pruning() -> None:
+    conv = Conv(op="conv", inputs=(0,), layer="c", channels=(2, 3), was=(4, 6), kernel=(2, 2))
+    preprocess = Preprocess(size=4, resize=4, mean=(0, 0, 0), std=(1, 1, 1))
+    manifest = Manifest(
+        backbone="odd",
+        image_size=4,
+        graph=(conv,),
+        domains={"a": DomainEntry(classes=("x",), preprocess=preprocess)},
+        dense_bytes=1,
+        provenance={},
+    )
+    arrays: dict[str, Array] = {
+        "union/c": pack_bits(np.array([True, True, False, True, False, False])),
+        "kernels/c": np.ones((3, 2, 2), np.float32),
+        "mask/a/c": pack_bits(np.array([True, True, True])),
+        "norm/a/0.bias": np.ones(2, np.float32),
+        "head/a/weight": np.ones((1, 18), np.float32),
+        "head/a/bias": np.ones(1, np.float32),
+    }
+    costs = bundle_costs(Bundle(manifest, arrays), has_switches=True)
+    assert (costs.usage("a"), costs.union()) == (3 / 24, 3 / 24)
+    assert (costs.macs("a"), costs.dense_macs()) == (3 * 4 * 9, 24 * 4 * 9)
+    assert costs.params_bits() == 32 * 3 * 4 + 24
+    assert costs.dense_bits() == 32 * 24 * 4
+    assert costs.own[0].side_bits == 32 * (2 + 18 + 1)
+    assert bundle_costs(Bundle(manifest, arrays), True, "filter").params_bits() == 32 * 3 * 4 + 4
+    assert bundle_costs(Bundle(manifest, arrays), True, "input_channel").params_bits() == 32 * 3 * 4 + 6
+
+
+def test_the_tables_fit_80_columns_with_every_layer_on_one_line(model: Path) -> None:
+    output = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "80"}).output
+    lines = output.splitlines()[1:]  # the first names the file, however long its name
+    assert max(map(len, lines)) <= 80
+    assert "domains: 1 characters, 2 clothing, 3 fashion, 4 fruits, 5 signs" in lines
+    assert all(any(f"name.conv{each} " in line for line in lines) for each in range(3))
+    assert "…" in output
+    wide = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "200"}).output
+    assert all(layer in wide for layer in LAYERS)
+    assert "characters   clothing" in wide
