@@ -112,8 +112,8 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
     """Open a run folder or a model file for measuring."""
     if path.is_dir():
         run = open_run(path, device)
-        costs = network_costs(run.net, run.backbone.probe)
         bundle = pack_run(run) if is_packable(run.net) else None
+        costs = _file_costs(bundle, run.recipe) if bundle else network_costs(run.net, run.backbone.probe)
         return Subject(
             run.recipe,
             domain_entries(run),
@@ -121,7 +121,7 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
             costs,
             (run.checkpoint.step, run.checkpoint.total_steps),
             run.net.dense_bytes(),
-            (_file_costs(bundle, run.recipe) if bundle else costs).stored_bytes(),
+            costs.stored_bytes(),
             len(bundle_bytes(bundle)) if bundle else None,
         )
     choose_device(device)  # files are run by the processor, but a name that cannot be is refused all the same
@@ -146,8 +146,8 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
 def bundle_costs(bundle: Bundle, has_switches: bool, granularity: str = "kernel") -> CostReport:
     """Count the costs of a bundle, relative to the network that it was before channels were removed.
 
-    A run's own costs count every kernel that is switched on; a file has none whose result nobody reads, and may count
-    less. Switches are counted as the run has them, one per kernel, filter or input channel of the network it was.
+    `network_costs` counts every kernel that is switched on; a file has none whose result nobody reads, and may count
+    less. Switches are counted as a run has them, one per kernel, filter or input channel of the network it was.
     """
     layers: dict[str, LayerCost] = {}
     switches = 0
