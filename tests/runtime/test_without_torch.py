@@ -1,0 +1,191 @@
+"""A model file runs where only the base package is installed: no torch, and where there was no compiler, no kernels."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from graph_bundles import random_bundle, varied_graph
+from PIL import Image
+
+from prunus.bundle.file import write_bundle
+from prunus.images import Floats
+from prunus.runtime import Predictor
+
+ROOT = Path(__file__).parents[2]
+MOST_BYTES = 1_500_000  # of the wheel, without weights and images of the demo
+MOST_SECONDS = 0.3  # to import what runs a model
+OFFLINE = ("error sending request", "dns error", "failed to fetch", "network", "not found in the cache", "offline")
+CLEAN = {k: v for k, v in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PRUNUS_ENGINE")}
+
+PREDICT = """
+import importlib.util, sys
+import numpy as np
+from prunus.runtime import Predictor
+
+model, images, answers = sys.argv[1:]
+for again in range(2):
+    predictor = Predictor(model)
+    np.save(answers, np.stack([predictor.logits(np.load(images), domain) for domain in predictor.domains]))
+print(sorted({"torch", "torchvision", "timm"} & set(sys.modules)), importlib.util.find_spec("torch") is not None)
+"""
+IMPORT = "import time; began = time.perf_counter(); import prunus.runtime; print(time.perf_counter() - began)"
+
+
+class Model(NamedTuple):
+    """A model file, prepared images, a picture, and what they should give."""
+
+    path: Path
+    images: Path
+    picture: Path
+    logits: Floats  # (domains, images, classes)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = tmp_path_factory.mktemp("model")
+    found = Model(folder / "m.prunus", folder / "images.npy", folder / "p.png", np.zeros(0, np.float32))
+    write_bundle(found.path, random_bundle(varied_graph(1), 12))
+    rng = np.random.default_rng(0)
+    np.save(found.images, rng.standard_normal((3, 3, 12, 12)).astype(np.float32))
+    Image.fromarray(rng.integers(0, 256, (20, 16, 3), dtype=np.uint8)).save(found.picture)
+    predictor = Predictor(found.path)
+    answers = [predictor.logits(np.load(found.images), domain) for domain in predictor.domains]
+    return found._replace(logits=np.stack(answers))
+
+
+def _run(command: Sequence[str | Path], **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=CLEAN | more, cwd=ROOT.anchor)
+
+
+def _uv(*arguments: str | Path, **more: str) -> None:
+    """Run uv; where the registry cannot be reached, there is nothing to test."""
+    uv = shutil.which("uv") or next(map(str, ROOT.glob(".uv/bin/uv")), None)
+    if uv is None:
+        pytest.skip("uv is not installed")
+    done = _run([uv, *arguments], **more)
+    if done.returncode and any(sign in done.stderr.lower() for sign in OFFLINE):
+        pytest.skip(f"the package registry cannot be reached: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _build(folder: Path, build: Path, environment: Mapping[str, str]) -> Path:
+    """Build a wheel, with the tools of this environment if it has them: then nothing is compiled twice."""
+    tools = all(map(importlib.util.find_spec, ("scikit_build_core", "nanobind")))
+    own = ["--no-build-isolation"] if tools else []
+    target: list[str | Path] = ["--python", sys.executable, "--out-dir", folder, "-C", f"build-dir={build}"]
+    _uv("build", "--quiet", "--wheel", *own, *target, ROOT, **environment)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def _install(wheel: Path, folder: Path) -> Path:
+    """Install a wheel, and what it asks for, into an environment of its own; gives the folder of its programs."""
+    _uv("venv", "--quiet", "--python", sys.executable, folder)
+    _uv("pip", "install", "--quiet", "--python", folder / "bin/python", wheel)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _build(tmp_path_factory.mktemp("wheel"), ROOT / "build/tests", {})
+
+
+@pytest.fixture(scope="module")
+def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _install(wheel, tmp_path_factory.mktemp("base") / "env")
+
+
+@pytest.fixture(scope="module")
+def compilerless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pure")
+    wheel = _build(folder, folder / "build", {"CXX": str(folder / "no-such-compiler")})
+    assert wheel.name.endswith("py3-none-any.whl")
+    return _install(wheel, folder / "env")
+
+
+def _answers(python: Path | str, model: Model, **more: str) -> tuple[Floats, subprocess.CompletedProcess[str]]:
+    answers = model.path.with_name("answers.npy")
+    answers.unlink(missing_ok=True)
+    done = _run([python, "-c", PREDICT, model.path, model.images, answers], **more)
+    assert done.returncode == 0, done.stderr
+    found: Floats = np.load(answers)
+    return found, done
+
+
+def _assert_same(found: Floats, expected: Floats, tolerance: float) -> None:
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * float(np.abs(expected).max()))
+
+
+@pytest.mark.slow
+def test_the_base_install_gives_the_same_logits_without_torch(base: Path, model: Model) -> None:
+    found, done = _answers(base / "python", model)
+    _assert_same(found, model.logits, 1e-6)
+    assert done.stdout.strip() == "[] False"
+    assert done.stderr == ""
+
+
+def test_torch_is_not_imported_where_it_is_installed(model: Model) -> None:
+    _, done = _answers(sys.executable, model)
+    assert done.stdout.strip() == "[] True"
+
+
+@pytest.mark.slow
+def test_predict_and_inspect_work_in_the_base_install(base: Path, model: Model) -> None:
+    done = _run([base / "prunus", "predict", model.path, model.picture, "--domain", "b", "--json"])
+    assert done.returncode == 0, done.stderr
+    (answer,) = json.loads(done.stdout)
+    expected = Predictor(model.path).predict(model.picture, "b")
+    assert [each["label"] for each in answer["predictions"]] == [each.label for each in expected]
+    _assert_same(
+        np.array([each["probability"] for each in answer["predictions"]]),
+        np.array([each.probability for each in expected]),
+        1e-6,
+    )
+    shown = _run([base / "prunus", "inspect", model.path])
+    assert shown.returncode == 0, shown.stderr
+    assert all(word in shown.stdout for word in ("stem", "depthwise", "2 domains"))
+
+
+@pytest.mark.slow
+def test_training_in_the_base_install_says_what_to_install(base: Path) -> None:
+    done = _run([base / "prunus", "train", ROOT / "src/prunus/bundled/recipes/demo.toml"])
+    assert done.returncode != 0
+    assert "pip install 'prunus[train]'" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_is_small(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        sizes = {entry.filename: entry.compress_size for entry in file.infolist()}
+    assert any("runtime/_native" in name for name in sizes)
+    assert sum(size for name, size in sizes.items() if not name.startswith("prunus/bundled/")) < MOST_BYTES
+
+
+@pytest.mark.slow
+def test_importing_the_runtime_is_quick(base: Path) -> None:
+    _run([base / "python", "-c", IMPORT])  # writes what Python keeps of the modules
+    seconds = [float(_run([base / "python", "-c", IMPORT]).stdout) for _ in range(4)]
+    assert min(seconds) < MOST_SECONDS
+
+
+@pytest.mark.slow
+def test_without_a_compiler_numpy_gives_the_same_answers_and_says_so_once(compilerless: Path, model: Model) -> None:
+    found, done = _answers(compilerless / "python", model)
+    _assert_same(found, model.logits, 1e-5)
+    assert done.stderr.count("RuntimeWarning: the native engine is not there") == 1
+    assert done.stdout.strip() == "[] False"
+    _, chosen = _answers(compilerless / "python", model, PRUNUS_ENGINE="numpy")
+    assert chosen.stderr == ""
+    assert _run([compilerless / "python", "-c", "import prunus.runtime._native"]).returncode != 0
