@@ -11,16 +11,16 @@ from torch.utils.flop_counter import FlopCounterMode
 from prunus.backbone.zoo import load_backbone
 from prunus.config import BackboneChoice
 from prunus.masks.layout import switch_layout
-from prunus.measure.cost import CostReport, count_costs
+from prunus.measure.cost import CostReport, DomainCost, count_layer
 
 SHAPES = {"stem": (4, 3, 9, 64), "down": (8, 4, 1, 16), "depthwise": (8, 1, 25, 16)}  # O, I, area, positions
 Masks = dict[str, npt.NDArray[np.bool_]]
 
 
 def _report(masks: Masks, domains: int, has_switches: bool = True) -> CostReport:
-    areas = {name: shape[2] for name, shape in SHAPES.items()}
-    positions = {name: shape[3] for name, shape in SHAPES.items()}
-    return count_costs(masks, areas, positions, [f"d{i}" for i in range(domains)], has_switches)
+    layers = tuple(count_layer(name, mask, SHAPES[name][2], SHAPES[name][3]) for name, mask in masks.items())
+    switches = sum(layer.num_kernels for layer in layers) if has_switches else 0
+    return CostReport(tuple(f"d{i}" for i in range(domains)), layers, (DomainCost(switches),) * domains)
 
 
 @st.composite
@@ -80,6 +80,14 @@ def test_the_source_domain_counts_as_one_in_the_other_convention() -> None:
     assert _report(masks, 9).mean_macs_ratio(with_source=True) == pytest.approx(0.1)
 
 
+def test_layers_that_lost_channels_are_counted_against_the_whole_layer() -> None:
+    mask = np.array([[[True, False]], [[True, True]]])
+    layer = count_layer("c", mask, 9, 4, num_kernels=20)
+    report = CostReport(("a", "b"), (layer,), (DomainCost(), DomainCost()))
+    assert (report.usage("a"), report.union(), report.intersection()) == (1 / 20, 2 / 20, 1 / 20)
+    assert (report.macs("a"), report.dense_macs(), report.params_ratio()) == (36, 20 * 36, 0.1)
+
+
 def test_a_method_without_switches_pays_no_bits() -> None:
     masks = {name: np.ones((5, o, i), dtype=np.bool_) for name, (o, i, _, _) in SHAPES.items()}
     assert _report(masks, 5, has_switches=False).params_ratio() == 1.0
@@ -89,8 +97,9 @@ def test_a_method_without_switches_pays_no_bits() -> None:
 def test_with_nothing_pruned_the_parameters_are_the_papers(name: str, domains: int, expected: float) -> None:
     convs = switch_layout(load_backbone(BackboneChoice(name=name, weights="random")).network).convs
     masks = {c.name: np.ones((domains, c.out_channels, c.in_channels), dtype=np.bool_) for c in convs}
-    areas, ones = {c.name: c.kernel_area for c in convs}, {c.name: 1 for c in convs}
-    report = count_costs(masks, areas, ones, [str(i) for i in range(domains)], has_switches=True)
+    layers = tuple(count_layer(c.name, masks[c.name], c.kernel_area, 1) for c in convs)
+    switches = DomainCost(sum(layer.num_kernels for layer in layers))
+    report = CostReport(tuple(map(str, range(domains))), layers, (switches,) * domains)
     assert round(report.params_ratio(), 3) == expected
 
 

@@ -9,14 +9,12 @@ Legend: D = domains, O = output channels, I = input channels of one group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-
-Masks = Mapping[str, npt.NDArray[np.bool_]]  # layer -> (D, O, I)
 
 
 @dataclass(frozen=True)
@@ -153,12 +151,3 @@ def count_layer(
         int(mask_DOI.all(0).sum()),
         union * kernel_area if weights_read is None else weights_read,
     )
-
-
-def count_costs(
-    masks: Masks, areas: Mapping[str, int], positions: Mapping[str, int], domains: Sequence[str], has_switches: bool
-) -> CostReport:
-    """Count the costs of kernel masks; `positions` are the output pixels a layer computes for one image."""
-    layers = tuple(count_layer(name, mask_DOI, areas[name], positions[name]) for name, mask_DOI in masks.items())
-    switches = sum(layer.num_kernels for layer in layers) if has_switches else 0
-    return CostReport(tuple(domains), layers, tuple(DomainCost(bits=switches) for _ in domains))

@@ -19,7 +19,7 @@ from prunus.data.cache import default_cache
 from prunus.data.domains import SPLITS, UNLABELLED
 from prunus.data.loading import ImageSet, load_images
 from prunus.data.opening import open_domain
-from prunus.errors import BundleError, DataError, UnknownNameError
+from prunus.errors import BackboneError, BundleError, DataError, UnknownNameError
 from prunus.graph.operations import Conv
 from prunus.measure.accuracy import Labels, classify, num_crops
 from prunus.measure.cost import CostReport, DomainCost, LayerCost, count_layer
@@ -31,7 +31,7 @@ from prunus.pruning.pack import is_packable
 from prunus.recipes import parse_recipe
 from prunus.runtime.predictor import Predictor
 from prunus.training.loop import net_logits
-from prunus.training.run import open_run
+from prunus.training.run import TrainedRun, open_run
 from prunus.verbs.prune import domain_entries, pack_run
 
 Results = dict[str, Any]
@@ -48,7 +48,7 @@ class Subject:
     steps: tuple[int, int]
     dense_bytes: int
     stored_bytes: int
-    model_bytes: int | None  # None where the method has no model file
+    model_bytes: int | None  # None where no model file can hold the method or the network
 
 
 def evaluate(
@@ -112,7 +112,7 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
     """Open a run folder or a model file for measuring."""
     if path.is_dir():
         run = open_run(path, device)
-        bundle = pack_run(run) if is_packable(run.net) else None
+        bundle = _packed(run)
         costs = _file_costs(bundle, run.recipe) if bundle else network_costs(run.net, run.backbone.probe)
         return Subject(
             run.recipe,
@@ -141,6 +141,14 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
         costs.stored_bytes(),
         path.stat().st_size,
     )
+
+
+def _packed(run: TrainedRun) -> Bundle | None:
+    """Pack a run where a model file can hold its method and its network."""
+    try:
+        return pack_run(run) if is_packable(run.net) else None
+    except BackboneError:
+        return None
 
 
 def bundle_costs(bundle: Bundle, has_switches: bool, granularity: str = "kernel") -> CostReport:
