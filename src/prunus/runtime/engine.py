@@ -7,10 +7,11 @@ import warnings
 from typing import Protocol
 
 from prunus.bundle.bundle import Bundle
-from prunus.errors import PrunusError
+from prunus.errors import PrunusError, UnknownNameError
 from prunus.images import Floats
 
 ENGINE = "PRUNUS_ENGINE"  # environment variable: "numpy", or an instruction set that the native engine is to use
+MOST_THREADS = 1024
 
 
 class Engine(Protocol):
@@ -22,16 +23,18 @@ class Engine(Protocol):
 
 def make_engine(bundle: Bundle, threads: int) -> Engine:
     """Choose what computes."""
-    if threads < 1:
-        raise PrunusError(f"threads must be at least 1, got {threads}")
+    if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
+        raise PrunusError(f"threads must be a whole number from 1 to {MOST_THREADS}, got {threads!r}")
     from prunus.runtime.numpy_engine import NumpyEngine  # noqa: PLC0415  # one of the two is enough
 
-    wanted = os.environ.get(ENGINE, "auto")
+    wanted = os.environ.get(ENGINE) or "auto"
     if wanted == "numpy":
         return NumpyEngine(bundle)
     try:
         from prunus.runtime.native_engine import NativeEngine, check_kernels  # noqa: PLC0415
     except ImportError as error:
+        if wanted != "auto":
+            raise UnknownNameError("engine", wanted, ["auto", "numpy"]) from error
         _say_once(str(error))
         return NumpyEngine(bundle)
     check_kernels(wanted)

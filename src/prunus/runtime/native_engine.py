@@ -79,7 +79,7 @@ class NativeEngine:
             ACTIVATIONS[conv.activation],
             conv.slope,
             kept.view(np.uint8),
-            kernels,
+            _plain(kernels),  # the program keeps this very array alive and reads it: it must not be copied once more
         )
         for domain, place in self._numbers.items():
             used = self._bundle.stored_mask(domain, conv.layer).view(np.uint8)

@@ -12,13 +12,15 @@ import numpy.typing as npt
 from PIL import Image
 
 from prunus.bundle.file import read_bundle
-from prunus.errors import DataError
+from prunus.errors import DataError, PrunusError
 from prunus.images import Bytes, Floats, read_image
 from prunus.probabilities import crop_probabilities
 from prunus.runtime.engine import make_engine
 
 ImageSource = str | Path | bytes | Bytes | Image.Image
-Images = list[ImageSource] | list[Path] | list[str] | tuple[ImageSource, ...]
+Images = (  # a list of one kind is not a list of any kind
+    list[ImageSource] | list[Path] | list[str] | list[bytes] | list[Bytes] | list[Image.Image] | tuple[ImageSource, ...]
+)
 Names = list[str] | tuple[str, ...]
 
 
@@ -60,6 +62,8 @@ class Predictor:
             images: a path, the bytes of a file, an RGB array or a Pillow image, or a list of them.
             domain: of all images, or a list with the domain of each.
         """
+        if top < 1:
+            raise PrunusError(f"top must be at least 1, got {top}")
         if not isinstance(images, (list, tuple)):
             if not isinstance(domain, str):
                 raise DataError(f"one image has one domain, got {list(domain)}")
@@ -125,7 +129,7 @@ class Predictor:
 
 def _to_image(image: ImageSource) -> Image.Image:
     if isinstance(image, np.ndarray):
-        if image.dtype != np.uint8 or (image.ndim != 2 and image.shape[2:] != (3,)):
+        if image.dtype != np.uint8 or (image.ndim != 2 and image.shape[2:] != (3,)) or image.size == 0:
             raise DataError(f"an image array is (height, width, 3) of uint8, got {image.shape} of {image.dtype}")
         return read_image(Image.fromarray(image))
     return read_image(Path(image) if isinstance(image, str) else image)

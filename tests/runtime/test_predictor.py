@@ -1,0 +1,256 @@
+"""One predictor serves all domains: mixed batches, many threads, little memory, and clear words for what is wrong."""
+
+import json
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_bundles import random_bundle, varied_graph
+from masked_networks import masked_network, packed, zoo_backbone
+
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import write_bundle
+from prunus.bundle.header import FORMAT_VERSION
+from prunus.errors import BundleError, DataError, PrunusError, UnknownNameError
+from prunus.images import Bytes, Floats
+from prunus.runtime import Predictor, _native
+from prunus.runtime.native_engine import NativeEngine
+from prunus.runtime.numpy_engine import NumpyEngine
+
+NAMES = ("a", "b", "c")
+ENGINES = ("auto", "numpy")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.prunus"
+    write_bundle(path, random_bundle(varied_graph(3), 12, domains=NAMES, density=0.4))
+    return path
+
+
+@pytest.fixture(params=ENGINES)
+def predictor(request: pytest.FixtureRequest, model: Path, monkeypatch: pytest.MonkeyPatch) -> Predictor:
+    monkeypatch.setenv("PRUNUS_ENGINE", request.param)
+    return Predictor(model)
+
+
+def _images(count: int, size: int = 12) -> Floats:
+    return np.random.default_rng(0).standard_normal((count, 3, size, size)).astype(np.float32)
+
+
+def _pictures(count: int) -> list[Bytes]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 256, (14, 20, 3), dtype=np.uint8) for _ in range(count)]
+
+
+def test_logits_of_a_mixed_batch_are_those_of_separate_calls(predictor: Predictor) -> None:
+    images, names = _images(11), list("abcacbbacba")
+    mixed = predictor.logits(images, names)
+    assert len(mixed) == 11
+    for place, name in enumerate(names):
+        np.testing.assert_allclose(
+            mixed[place], predictor.logits(images[place : place + 1], name)[0], rtol=1e-5, atol=1e-5
+        )
+    others = predictor.logits(images, names[::-1])
+    assert not np.allclose(mixed[0], predictor.logits(images[:1], "b")[0], atol=0.1)
+    np.testing.assert_allclose(others[5], mixed[5], rtol=1e-5, atol=1e-5)  # the one in the middle keeps its domain
+
+
+def test_predictions_of_a_mixed_batch_are_those_of_separate_calls(predictor: Predictor) -> None:
+    pictures, names = _pictures(5), ("b", "a", "c", "a", "b")
+    mixed = predictor.predict(pictures, names, top=2)
+    for picture, name, found in zip(pictures, names, mixed, strict=True):
+        alone = predictor.predict(picture, name, top=2)
+        assert [each.label for each in found] == [each.label for each in alone]
+        probabilities = [each.probability for each in found]
+        np.testing.assert_allclose(probabilities, [each.probability for each in alone], atol=1e-5)
+        assert probabilities == sorted(probabilities, reverse=True)
+    ten = predictor.predict(pictures, names, top=3, crops=10)
+    assert all(abs(sum(each.probability for each in found) - 1) < 1e-5 for found in ten)
+
+
+def test_nothing_gives_nothing(predictor: Predictor) -> None:
+    assert predictor.logits(_images(0), "a").shape == (0, 3)
+    assert predictor.logits(_images(0), []) == []
+    assert predictor.predict([], "a") == []
+    assert predictor.predict([], []) == []
+
+
+NOT_FINITE = {name: np.full((2, 3, 12, 12), name, np.float32) for name in ("nan", "inf", "-inf")}
+WRONG: dict[str, tuple[Callable[[Predictor], Any], type[PrunusError], str]] = {
+    "size": (lambda p: p.logits(_images(2, 13), "a"), DataError, r"\(N, 3, 12, 12\), got \(2, 3, 13, 13\)"),
+    "rank": (lambda p: p.logits(_images(2)[0], "a"), DataError, r"\(N, 3, 12, 12\), got \(3, 12, 12\)"),
+    "channels": (lambda p: p.logits(_images(2)[:, :1], "a"), DataError, r"\(N, 3, 12, 12\), got \(2, 1, 12, 12\)"),
+    "order": (lambda p: p.logits(_images(2).transpose(0, 2, 3, 1), "a"), DataError, r"got \(2, 12, 12, 3\)"),
+    "dtype": (lambda p: p.logits(np.zeros((1, 3, 12, 12)), "a"), DataError, "float32, got float64"),
+    "bytes": (lambda p: p.logits(np.zeros((1, 3, 12, 12), np.uint8), "a"), DataError, "float32, got uint8"),
+    "list": (lambda p: p.logits([[1.0]], "a"), DataError, "float32, got list"),
+    "domain": (lambda p: p.logits(_images(1), "d"), UnknownNameError, "unknown domain 'd'; known: a, b, c"),
+    "domain of one": (lambda p: p.logits(_images(2), ["a", "d"]), UnknownNameError, "unknown domain 'd'; known: a"),
+    "domain of none": (lambda p: p.predict([], "d"), UnknownNameError, "unknown domain 'd'; known: a, b, c"),
+    "too few domains": (lambda p: p.logits(_images(3), ["a"]), DataError, "3 images need one domain, or 3; got 1"),
+    "too many domains": (lambda p: p.predict(_pictures(1), ["a", "b"]), DataError, "1 images .* or 1; got 2"),
+    "one image, many domains": (lambda p: p.predict(_pictures(1)[0], ["a"]), DataError, "one image has one domain"),
+    "picture of floats": (lambda p: p.predict(np.zeros((4, 4, 3)), "a"), DataError, r"uint8, got \(4, 4, 3\) of float"),
+    "empty picture": (lambda p: p.predict(np.zeros((0, 4, 3), np.uint8), "a"), DataError, r"uint8, got \(0, 4, 3\)"),
+    "missing picture": (lambda p: p.predict("no/such.png", "a"), DataError, "there is no image no/such.png"),
+    "top": (lambda p: p.predict(_pictures(1)[0], "a", top=0), PrunusError, "top must be at least 1, got 0"),
+    "crops": (lambda p: p.predict(_pictures(1)[0], "a", crops=3), DataError, "1, 5, 10, got 3"),
+} | {
+    name: (lambda p, images=images: p.logits(images, "a"), DataError, "numbers that are not finite")
+    for name, images in NOT_FINITE.items()
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_refused_with_both_sides_named(predictor: Predictor, name: str) -> None:
+    call, kind, message = WRONG[name]
+    with pytest.raises(PrunusError, match=message) as caught:
+        call(predictor)
+    assert caught.type is kind
+    assert np.isfinite(predictor.logits(_images(1), "a")).all()  # it works on
+
+
+def test_one_number_that_is_not_finite_is_found_wherever_it_is(predictor: Predictor) -> None:
+    for place in ((0, 0, 0, 0), (8, 1, 5, 7), (10, 2, 11, 11)):
+        images = _images(11)
+        images[place] = np.inf
+        with pytest.raises(DataError, match="not finite"):
+            predictor.logits(images, "b")
+
+
+@pytest.mark.parametrize("threads", [0, -1, 2**40, 1.5])
+def test_an_impossible_number_of_threads_is_refused(model: Path, threads: Any) -> None:  # noqa: ANN401
+    with pytest.raises(PrunusError, match=f"threads must be a whole number from 1 to 1024, got {threads}"):
+        Predictor(model, threads=threads)
+
+
+def test_the_engine_can_be_chosen_and_an_unknown_one_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = Predictor(model).logits(_images(2), "c")
+    for name in (*_native.available_kernels(), "numpy", "auto", ""):
+        monkeypatch.setenv("PRUNUS_ENGINE", name)
+        predictor = Predictor(model)
+        assert isinstance(predictor._engine, NumpyEngine if name == "numpy" else NativeEngine)
+        if isinstance(predictor._engine, NativeEngine) and name not in ("auto", ""):
+            assert predictor._engine.name == name
+        np.testing.assert_allclose(predictor.logits(_images(2), "c"), expected, rtol=1e-4, atol=1e-4)
+    monkeypatch.setenv("PRUNUS_ENGINE", "avx3")
+    with pytest.raises(UnknownNameError, match=r"unknown engine 'avx3'; .*known: .*auto.*numpy"):
+        Predictor(model)
+
+
+def test_a_file_of_another_format_version_is_refused(model: Path, tmp_path: Path) -> None:
+    content = model.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    (key,) = header["__metadata__"]
+    own = json.loads(header["__metadata__"][key]) | {"format_version": FORMAT_VERSION + 1}
+    text = json.dumps(header | {"__metadata__": {key: json.dumps(own)}}).encode()
+    other = tmp_path / "newer.prunus"
+    other.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
+    with pytest.raises(BundleError, match=f"format version {FORMAT_VERSION + 1}, this Prunus reads {FORMAT_VERSION}"):
+        Predictor(other)
+
+
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_python_threads_may_share_a_predictor(model: Path, count: int, threads: int) -> None:
+    predictor, images = Predictor(model, threads=threads), _images(3)
+    expected = {name: Predictor(model).logits(images, name) for name in NAMES}
+    wrong: list[str] = []
+    done: list[str] = []
+
+    def work(number: int) -> None:
+        for step in range(30):
+            name = NAMES[(number + step // 10) % 3]
+            if not np.array_equal(predictor.logits(images, name), expected[name]):
+                wrong.append(name)
+        done.append(str(number))
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert (wrong, len(done)) == ([], count)
+
+
+def test_what_a_predictor_gave_outlives_it_and_it_needs_its_bundle_no_more(model: Path) -> None:
+    predictor, images = Predictor(model), _images(2)
+    expected = predictor.logits(images, "a").copy()
+    predictor.bundle.arrays.clear()  # the engine keeps the kernels that it reads
+    filler = [np.full(1000, np.nan, np.float32) for _ in range(500)]
+    found = predictor.logits(images, "a")
+    del predictor
+    assert len(filler) == 500
+    assert np.array_equal(found, expected)
+
+
+CLASSES = dict.fromkeys("abcde", ("x", "y", "z"))
+
+
+@pytest.fixture(scope="module")
+def five_domains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    backbone = zoo_backbone("wrn28_4", 64)
+    bundle: Bundle = packed(masked_network(backbone, CLASSES, ["half"]), backbone, CLASSES)
+    path = tmp_path_factory.mktemp("five") / "five.prunus"
+    write_bundle(path, bundle)
+    return path
+
+
+@pytest.mark.slow
+def test_switching_between_domains_costs_less_than_a_millisecond(five_domains: Path) -> None:
+    predictor, image = Predictor(five_domains), _images(1, 64)
+
+    def seconds(name: str) -> float:
+        began = time.perf_counter()
+        predictor.logits(image, name)
+        return time.perf_counter() - began
+
+    for name in predictor.domains:
+        seconds(name)
+    staying, switching = [], []
+    for _ in range(25):
+        for name in ("a", "b"):  # the first call of each pair comes from the other domain, the second stays
+            switching.append(seconds(name))
+            staying.append(seconds(name))
+    assert statistics.median(switching) - statistics.median(staying) < 1e-3
+
+
+MEMORY = """
+import os, sys
+import numpy as np
+from prunus.runtime import Predictor, native_engine
+
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key))
+
+before = status("VmRSS")
+predictor = Predictor(sys.argv[1])
+loaded = status("VmHWM") - before
+size = predictor.bundle.manifest.image_size
+predictor.logits(np.zeros((1, 3, size, size), np.float32), predictor.domains[0])
+print(loaded / os.path.getsize(sys.argv[1]), (status("VmHWM") - before) / os.path.getsize(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak")
+def test_a_model_of_five_domains_takes_little_more_memory_than_its_file(five_domains: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "PRUNUS_ENGINE"}
+    command = [sys.executable, "-c", MEMORY, str(five_domains)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    loaded, used = map(float, done.stdout.split())
+    assert loaded < 1.5
+    assert used < 1.75  # with the activations of one image
