@@ -177,7 +177,7 @@ NB_MODULE(_native, m) {
       .def(nb::init<const std::vector<std::tuple<int, int, int>>&, int, int, const std::string&>(), "shapes"_a, "domains"_a,
            "threads"_a, "kernels"_a)
       .def("add_convolution", &NativeProgram::add_convolution, nb::keep_alive<1, 8>(), "inputs"_a, "groups"_a, "window"_a,
-           "activation"_a, "slope"_a, "kept"_a, "kernels"_a)
+           "activation"_a, "slope"_a, "kept"_a, "kernels"_a.noconvert())
       .def("set_convolution", &NativeProgram::set_convolution, "number"_a, "domain"_a, "used"_a, "scale"_a.none(),
            "bias"_a.none(), "ones"_a.none())
       .def("add_affine", &NativeProgram::add_affine, "source"_a, "activation"_a, "slope"_a, "scales"_a, "biases"_a)

@@ -1,5 +1,7 @@
 #include "workers.hpp"
 
+#include <system_error>
+
 namespace prunus {
 
 namespace {
@@ -15,7 +17,11 @@ inline void pause() {
 }  // namespace
 
 Workers::Workers(int threads) {
-  for (int worker = 1; worker < threads; worker++) threads_.emplace_back([this, worker] { live(worker); });
+  try {
+    for (int worker = 1; worker < threads; worker++) threads_.emplace_back([this, worker] { live(worker); });
+  } catch (const std::system_error&) {
+    // the system gives no more threads: those that are there do the work
+  }
 }
 
 Workers::~Workers() {
