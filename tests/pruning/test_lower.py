@@ -124,7 +124,8 @@ class _Odd(nn.Module):
         super().__init__()
         self.a, self.b, self.c = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding="same"), nn.Conv2d(4, 4, 1)
         self.wide, self.grouped = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, (3, 5), padding=2, dilation=2, groups=4)
-        self.norm, self.again, self.act = nn.BatchNorm2d(4), nn.BatchNorm2d(4, affine=False), nn.ReLU()
+        self.norm, self.again = nn.BatchNorm2d(4), nn.BatchNorm2d(4, affine=False)
+        self.act: nn.Module = nn.ReLU()
         self.flat, self.features = nn.BatchNorm1d(4), nn.LayerNorm(4)
         self.scale = nn.Parameter(torch.linspace(0.5, 2.0, 4))
         self._run = run
@@ -199,9 +200,10 @@ FUSED: dict[str, tuple[Run, str]] = {
 }
 
 
-def _tiny(run: Run) -> tuple[Backbone, MultiDomainNet]:
+def _tiny(run: Run, act: nn.Module | None = None) -> tuple[Backbone, MultiDomainNet]:
     torch.manual_seed(0)
     network = _Odd(run)
+    network.act = act or network.act
     preprocess = Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1))
     backbone = Backbone("tiny", network, preprocess, probe_network(network, 9))
     return backbone, adapt(backbone, CLASSES, "union").eval()
@@ -263,3 +265,29 @@ def test_tensors_that_all_domains_share_are_kept_once_and_neutral_ones_not_at_al
         net.tensors("b")["norm.bias"].add_(1)
     names = {name for name in _pack(net, backbone).arrays if name.startswith(("norm", "shared"))}
     assert names == {"shared/0.scale", "norm/a/0.bias", "norm/b/0.bias"}
+
+
+ACTIVATIONS: list[Callable[[Tensor], Tensor]] = [
+    *(nn.ReLU6(), nn.Hardtanh(0, 6), nn.LeakyReLU(0.3), nn.ELU(0.7), nn.SiLU(), nn.GELU(), nn.GELU("tanh"), nn.Mish()),
+    *(nn.Hardswish(), nn.Hardsigmoid(), nn.Sigmoid(), nn.Tanh(), F.relu6, F.elu, F.silu, F.gelu, F.mish, F.hardswish),
+    *(F.hardsigmoid, torch.tanh, lambda x: F.hardtanh(x, 0, 6), lambda x: F.gelu(x, approximate="tanh")),
+    *(lambda x: F.leaky_relu(x, negative_slope=0.2), lambda x: x.sigmoid(), lambda x: x.relu()),
+]
+
+
+@pytest.mark.parametrize("place", range(len(ACTIVATIONS)))
+def test_every_activation_is_the_one_that_it_was(place: int) -> None:
+    activation = ACTIVATIONS[place]
+    if isinstance(activation, nn.Module):
+        backbone, net = _tiny(lambda m, x: _mean(m.act(m.norm(m.a(x) * 9))), activation)
+    else:
+        backbone, net = _tiny(lambda m, x: _mean(activation(m.norm(m.a(x) * 9))))
+    bundle = _pack(net, backbone)
+    assert [operation.op for operation in bundle.manifest.graph] == ["conv", "mean"]
+    _assert_same_logits(net, bundle)
+
+
+def test_an_activation_that_a_graph_has_not_is_refused() -> None:
+    backbone, net = _tiny(lambda m, x: _mean(F.hardtanh(m.a(x), -2, 2)))
+    with pytest.raises(BackboneError, match="the operation 'hardtanh'"):
+        _pack(net, backbone)
