@@ -44,7 +44,7 @@ Convolution::Convolution(const ConvolutionSpec& spec, Program& program, int inpu
   const long all = static_cast<long>(spec.outputs) * (spec.inputs / spec.groups);
   num_kept_ = std::accumulate(kept, kept + all, 0L);
   if (path_ == Path::direct || path_ == Path::depthwise) prepare_direct(kept, kernels);
-  else prepare_rows(kept, kernels);
+  else prepare_rows(kept, kernels, windows_.copies() ? windows_.channel() : program.shape(input).plane());
 }
 
 // Kernels of windows are stored by group, input, output; those of one pixel by group, output, input.
@@ -83,7 +83,7 @@ void Convolution::prepare_direct(const uint8_t* kept, const float* kernels) {
   }
 }
 
-void Convolution::prepare_rows(const uint8_t* kept, const float* kernels) {
+void Convolution::prepare_rows(const uint8_t* kept, const float* kernels, long plane) {
   const int outputs = spec_.outputs / spec_.groups, inputs = spec_.inputs / spec_.groups;
   const long padded = (spec_.inputs + kBlock - 1) / kBlock * kBlock;
   if (path_ == Path::vectorwise) rows_.grow(spec_.outputs * padded);
@@ -98,11 +98,11 @@ void Convolution::prepare_rows(const uint8_t* kept, const float* kernels) {
       for (int i = inputs * block / input_blocks_; i < inputs * (block + 1) / input_blocks_; i++) {
         if (!kept[static_cast<size_t>(o) * inputs + i]) continue;
         const int column = o / outputs * inputs + i;
-        if (path_ == Path::vectorwise) rows_.data()[o * padded + column] = kernels[columns_.size()];
-        columns_.push_back(static_cast<uint16_t>(column));
+        if (path_ == Path::vectorwise) rows_.data()[o * padded + column] = kernels[places_.size()];
+        places_.push_back(static_cast<uint32_t>(path_ == Path::vectorwise ? column : column * plane));
       }
-      const uint32_t count = static_cast<uint32_t>(columns_.size()) - union_start_.back();
-      union_start_.push_back(static_cast<uint32_t>(columns_.size()));
+      const uint32_t count = static_cast<uint32_t>(places_.size()) - union_start_.back();
+      union_start_.push_back(static_cast<uint32_t>(places_.size()));
       words_.push_back(words_.back() + (count + kBlock - 1) / kBlock);
     }
   }
@@ -157,6 +157,20 @@ void Convolution::set_lists(Domain& d, const uint8_t* used, long count) {
   const long wanted = windows_.lattice().blocks() > 8 ? 1 : std::max(1L, count / std::max(kListChunk, kListPerInput * spec_.inputs));
   const long chunks = std::min<long>(spec_.outputs, wanted);
   for (long chunk = 0; chunk <= chunks; chunk++) d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
+  for (long chunk = 0; chunk < chunks; chunk++) set_starts(d, used, d.chunks[chunk], d.chunks[chunk + 1]);
+}
+
+// Find where the lists of a chunk begin once they are selected: one block of inputs after the other.
+void Convolution::set_starts(Domain& d, const uint8_t* used, int first, int last) const {
+  uint32_t place = 0;
+  for (int block = 0; block < input_blocks_; block++, place += kBlock) {
+    for (int o = first; o < last; o++) {
+      const size_t list = static_cast<size_t>(o) * input_blocks_ + block;
+      d.start.push_back(place);
+      for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++) place += used[k] != 0;
+    }
+    d.start.push_back(place);
+  }
 }
 
 void Convolution::set_pointwise(Domain& d, const uint8_t* used) {
@@ -165,7 +179,7 @@ void Convolution::set_pointwise(Domain& d, const uint8_t* used) {
     d.bits.assign(spec_.outputs * padded, 0);
     for (int o = 0; o < spec_.outputs; o++)
       for (uint32_t k = union_start_[o]; k < union_start_[o + 1]; k++)
-        if (used[k]) d.bits[o * padded + columns_[k] / kBlock] |= static_cast<uint16_t>(1u << columns_[k] % kBlock);
+        if (used[k]) d.bits[o * padded + places_[k] / kBlock] |= static_cast<uint16_t>(1u << places_[k] % kBlock);
     return;
   }
   if (spec_.groups == 1 && dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks())) {
@@ -174,11 +188,12 @@ void Convolution::set_pointwise(Domain& d, const uint8_t* used) {
       if (&other != &d && other.packed && other.mask == d.mask) d.packed = other.packed;
     if (d.packed) return;
     const long panels = (spec_.outputs + kRows - 1) / kRows;
+    const long plane = windows_.channel();
     d.packed = std::make_shared<Floats>(panels * spec_.inputs * kRows);
     for (int o = 0; o < spec_.outputs; o++)
       for (uint32_t k = union_start_[o * input_blocks_]; k < union_start_[(o + 1) * input_blocks_]; k++)
         if (used[k])
-          d.packed->data()[(static_cast<long>(o) / kRows * spec_.inputs + columns_[k]) * kRows + o % kRows] = weights_[k];
+          d.packed->data()[(static_cast<long>(o) / kRows * spec_.inputs + places_[k] / plane) * kRows + o % kRows] = weights_[k];
     return;
   }
   set_lists(d, used, count);
@@ -319,29 +334,27 @@ void Convolution::run_depthwise(const Run& run, const Domain& d) const {
 
 void Convolution::run_pointwise(const Run& run, const Domain& d) const {
   const Shape& out = run.program.shape(output);
-  const long plane = windows_.copies() ? windows_.channel() : run.program.shape(inputs[0]).plane();
   const long blocks = out.blocks(), threads = run.context.workers.threads();
   const long chunks = static_cast<long>(d.chunks.size()) - 1;
   const long parts = threads == 1 || chunks >= threads ? 1 : std::max(1L, std::min(blocks / 6, threads));
   run.context.workers.each(chunks * parts, [&](long item, int worker) {
     const long chunk = item / parts, part = item % parts;
     const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first;
-    const long list = static_cast<long>(first) * input_blocks_, lists = static_cast<long>(outputs) * input_blocks_;
-    const uint32_t kept = union_start_[list];
+    const long list = static_cast<long>(first) * input_blocks_;
+    const uint32_t* start = d.start.data() + list + chunk * input_blocks_;
     Scratch& scratch = run.context.scratch[worker];
-    scratch.kept.grow(union_start_[list + lists] - kept + 2 * kBlock);
+    scratch.kept.grow(start[input_blocks_ * (outputs + 1L) - 1] + 2 * kBlock);
     scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
-    scratch.starts.resize(std::max<size_t>(scratch.starts.size(), lists + 1));
     if (input_blocks_ > 1) scratch.sums.grow(static_cast<long>(outputs) * kPointwiseTile);
-    kernels_.select({lists, union_start_.data() + list, num_kept_, weights_, columns_.data(), d.bits.data() + words_[list],
-                     static_cast<uint32_t>(plane), scratch.starts.data(), scratch.kept.data(), scratch.offsets.data()});
+    kernels_.select({outputs, input_blocks_, union_start_.data() + list, num_kept_, weights_, places_.data(),
+                     d.bits.data() + words_[list], start, scratch.kept.data(), scratch.offsets.data()});
     for (long image = 0; image < run.images; image++) {
       Pointwise j{out.pixels(),
                   windows_.prepare(run, inputs[0], image),
                   input_blocks_,
                   spec_.inputs <= 2 * kInputBlock / 3,
                   outputs,
-                  scratch.starts.data(),
+                  start,
                   scratch.kept.data(),
                   scratch.offsets.data(),
                   run.value(output, image) + first * out.plane(),

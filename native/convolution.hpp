@@ -29,20 +29,21 @@ class Convolution : public Step {
  private:
   struct Domain {
     std::vector<float> scale, bias, ones;
-    std::vector<uint32_t> start;     // direct: [output block][inputs + 1]
+    std::vector<uint32_t> start;     // direct: [output block][inputs + 1]; pointwise: [chunk][block][its outputs + 1]
     std::vector<uint16_t> list;      // direct
     std::vector<int> chunks;         // pointwise: outputs whose lists are selected together, and the end
-    std::vector<uint16_t> bits;      // pointwise: [row][blocks of kept kernels]; vectorwise: [output][blocks of inputs]
+    std::vector<uint16_t> bits;      // pointwise: of every list; vectorwise: [output][blocks of inputs]
     std::vector<uint8_t> used;       // depthwise: by output
     std::shared_ptr<Floats> packed;  // a 1x1 layer that is nearly full
     std::vector<uint8_t> mask;       // of a packed layer, to share it with domains that use the same
   };
 
   void prepare_direct(const uint8_t* kept, const float* kernels);
-  void prepare_rows(const uint8_t* kept, const float* kernels);
+  void prepare_rows(const uint8_t* kept, const float* kernels, long plane);
   void set_direct(Domain& domain, const uint8_t* used);
   void set_pointwise(Domain& domain, const uint8_t* used);
   void set_lists(Domain& domain, const uint8_t* used, long count);
+  void set_starts(Domain& domain, const uint8_t* used, int first, int last) const;
   void run_direct(const Run& run, const Domain& domain) const;
   void run_depthwise(const Run& run, const Domain& domain) const;
   void run_pointwise(const Run& run, const Domain& domain) const;
@@ -62,7 +63,7 @@ class Convolution : public Step {
   std::vector<uint32_t> union_start_;   // direct: [output block][inputs]; pointwise: [outputs][blocks of inputs], and the end
   std::vector<uint16_t> union_output_;  // direct: of every kept kernel
   int input_blocks_ = 1;                // pointwise
-  std::vector<uint16_t> columns_;       // pointwise: of every kept kernel, its input
+  std::vector<uint32_t> places_;        // pointwise: of every kept kernel, where its input lies
   std::vector<uint32_t> words_;         // pointwise: as union_start_, where the bits begin
   std::vector<uint32_t> kernel_of_;     // depthwise: by output, the kernel, or kNone
   Floats rows_;                         // vectorwise

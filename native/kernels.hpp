@@ -65,17 +65,17 @@ struct Depthwise {
   Epilogue epilogue;    // of this channel
 };
 
-// Lists of kept weights and the columns of their inputs, of which a domain uses those whose bits are on.
+// Lists of kept weights and the places of their inputs, of which a domain uses those whose bits are on. They are kept output
+// after output, and found block after block, as they are used.
 struct Selection {
-  long lists;
-  const uint32_t* union_start;  // [lists + 1]
+  int outputs, blocks;
+  const uint32_t* union_start;  // [outputs][blocks], and the end
   long all;                     // kept weights of the layer
   const float* weights;
-  const uint16_t* columns;
-  const uint16_t* bits;  // of every list, from a new word on
-  uint32_t plane;
-  uint32_t* start;  // found: [lists + 1]
-  float* kept;      // found: weights, and room for one block more
+  const uint32_t* places;
+  const uint16_t* bits;   // of every list, from a new word on
+  const uint32_t* start;  // [blocks][outputs + 1]: where lists go; between blocks there is room for kBlock more
+  float* kept;
   uint32_t* offsets;
 };
 
@@ -87,7 +87,7 @@ struct Pointwise {
   int blocks;             // of inputs
   bool few_inputs;        // wider tiles fit the cache too
   int outputs;
-  const uint32_t* start;  // [outputs][blocks], and the end
+  const uint32_t* start;  // [blocks][outputs + 1]
   const float* weights;
   const uint32_t* offsets;
   float* output;

@@ -229,15 +229,16 @@ static void depthwise(const Depthwise& d, long blocks) {
 
 static void select(const Selection& s) {
   const uint16_t* bits = s.bits;
-  uint32_t found = 0;
-  for (long list = 0; list < s.lists; list++) {
-    s.start[list] = found;
-    for (uint32_t k = s.union_start[list]; k < s.union_start[list + 1]; k += kBlock) {
-      const auto compress = k + kBlock <= s.all ? Vec::compress : compress_bit_by_bit;  // a vector must not read behind the last
-      found += static_cast<uint32_t>(compress(s.weights + k, s.columns + k, *bits++, s.plane, s.kept + found, s.offsets + found));
+  const uint32_t* list = s.union_start;
+  for (long o = 0; o < s.outputs; o++) {
+    for (long block = 0; block < s.blocks; block++, list++) {
+      uint32_t found = s.start[block * (s.outputs + 1) + o];
+      for (uint32_t k = list[0]; k < list[1]; k += kBlock) {
+        const auto compress = k + kBlock <= s.all ? Vec::compress : compress_bit_by_bit;  // nothing is read behind the last
+        found += static_cast<uint32_t>(compress(s.weights + k, s.places + k, *bits++, s.kept + found, s.offsets + found));
+      }
     }
   }
-  s.start[s.lists] = found;
 }
 
 // N vectors of pixels, C chains of sums each: together enough to hide the latency of multiply-add
@@ -282,7 +283,7 @@ static void pointwise_tile(const Pointwise& j, long place) {
       V sum[N];
 #pragma GCC unroll 8
       for (int n = 0; n < N; n++) sum[n] = block ? V::load(kept + n * V::width) : V::zero();
-      const uint32_t* start = j.start + o * j.blocks + block;
+      const uint32_t* start = j.start + block * (j.outputs + 1L) + o;
       if (block + 1 == j.blocks) expect_output<V, N>(j.epilogue, o + kAhead, place, j.output, j.output_plane);
       gather<V, N, C>(j, j.input + place, start[0], start[1], sum);
       if (block + 1 == j.blocks) finish<V, N>(sum, j.epilogue, o, place, j.output + o * j.output_plane + place);
@@ -293,14 +294,17 @@ static void pointwise_tile(const Pointwise& j, long place) {
   }
 }
 
+// Tiles of four vectors; one vector alone would cost nearly as much as four, so that five go together at the end.
 static void pointwise(const Pointwise& j, long first_block, long last_block) {
   constexpr long w = Vec::width;
   const long end = last_block * kBlock;
   long place = first_block * kBlock;
   if (j.few_inputs)
     for (; place + 6 * w <= end; place += 6 * w) pointwise_tile<Vec, 6, 1>(j, place);
-  for (; place + 4 * w <= end; place += 4 * w) pointwise_tile<Vec, 4, 1>(j, place);
-  for (; place + 2 * w <= end; place += 2 * w) pointwise_tile<Vec, 2, 2>(j, place);
+  for (; place + 4 * w <= end && end - place != 5 * w; place += 4 * w) pointwise_tile<Vec, 4, 1>(j, place);
+  if (place + 5 * w <= end) pointwise_tile<Vec, 5, 1>(j, place), place += 5 * w;
+  if (place + 3 * w <= end) pointwise_tile<Vec, 3, 2>(j, place), place += 3 * w;
+  if (place + 2 * w <= end) pointwise_tile<Vec, 2, 2>(j, place), place += 2 * w;
   for (; place < end; place += w)
     half_is_enough(place, j.pixels) ? pointwise_tile<Half, 1, 4>(j, place) : pointwise_tile<Vec, 1, 4>(j, place);
 }
@@ -342,9 +346,8 @@ static void dense_pointwise(const DensePointwise& j, int first_panel, int last_p
   constexpr long w = Vec::width;
   const long end = last_block * kBlock;
   long place = first_block * kBlock;
-  for (; place + many * w <= end; place += many * w)
-    dense_panels<Vec, many>(j, first_panel, last_panel, place);
-  for (; place + 2 * w <= end; place += 2 * w) dense_panels<Vec, 2>(j, first_panel, last_panel, place);
+  for (; place + many * w <= end; place += many * w) dense_panels<Vec, many>(j, first_panel, last_panel, place);
+  if (place + 2 * w <= end) dense_panels<Vec, 2>(j, first_panel, last_panel, place), place += 2 * w;
   for (; place < end; place += w)
     half_is_enough(place, j.pixels) ? dense_panels<Half, 1>(j, first_panel, last_panel, place)
                                     : dense_panels<Vec, 1>(j, first_panel, last_panel, place);
