@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prunus.recipes import parse_recipe as parse_recipe
     from prunus.runtime.predictor import Prediction as Prediction
     from prunus.runtime.predictor import Predictor as Predictor
+    from prunus.serving.settings import ServeSettings as ServeSettings
     from prunus.verbs.bench import bench as bench
     from prunus.verbs.check import check as check
     from prunus.verbs.compare import compare as compare
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from prunus.verbs.export import export as export
     from prunus.verbs.inspect import inspect as inspect
     from prunus.verbs.prune import prune as prune
+    from prunus.verbs.serve import serve as serve
+    from prunus.verbs.report import report as report
     from prunus.verbs.train import resume as resume
     from prunus.verbs.train import train as train
     from prunus.verbs.zoo import zoo as zoo
@@ -47,6 +50,7 @@ _HOMES = {
     "PrunusError": "prunus.errors",
     "Prediction": "prunus.runtime.predictor",
     "Predictor": "prunus.runtime.predictor",
+    "ServeSettings": "prunus.serving.settings",
     "bench": "prunus.verbs.bench",
     "check": "prunus.verbs.check",
     "compare": "prunus.verbs.compare",
@@ -55,7 +59,9 @@ _HOMES = {
     "export": "prunus.verbs.export",
     "inspect": "prunus.verbs.inspect",
     "prune": "prunus.verbs.prune",
+    "report": "prunus.verbs.report",
     "resume": "prunus.verbs.train",
+    "serve": "prunus.verbs.serve",
     "train": "prunus.verbs.train",
     "zoo": "prunus.verbs.zoo",
 }

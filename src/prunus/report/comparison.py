@@ -20,7 +20,7 @@ SCORES = {"S": "s", "S_O": "s_o", "S_P": "s_p", "S_E": "s_e"}
 
 def comparison_view(comparison: Comparison, width: int) -> Group:
     """Show a comparison in a terminal; the accuracies of single domains only where there is room for them."""
-    cells = _cells(comparison)
+    cells = table_cells(comparison)
     notes = ["FLOP (MACs), Params: relative to the backbone, FLOP as the mean over the domains. Accuracies in %."]
     if sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) >= width:
         hidden = range(3, 3 + len(comparison["domains"]))
@@ -38,7 +38,7 @@ def comparison_view(comparison: Comparison, width: int) -> Group:
 
 def to_markdown(comparison: Comparison) -> str:
     """Write a comparison as a Markdown table."""
-    header, *rows = _cells(comparison)
+    header, *rows = table_cells(comparison)
     ruler = ["---", *("---:" for _ in header[1:])]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in [header, ruler, *rows])
     over = any(row[0].endswith(OVER) for row in rows)
@@ -47,7 +47,7 @@ def to_markdown(comparison: Comparison) -> str:
 
 def to_latex(comparison: Comparison) -> str:
     """Write a comparison as a LaTeX table in the style of booktabs."""
-    header, *rows = _cells(comparison)
+    header, *rows = table_cells(comparison)
     scores = {"S_O": "S$_O$", "S_P": "S$_P$", "S_E": "S$_E$"}
     titles = [scores.get(name, _escape(name)) for name in header]
     body = "".join(f"{' & '.join(_escape(cell) for cell in row)} \\\\\n" for row in rows)
@@ -92,7 +92,8 @@ def row_label(row: Mapping[str, Any]) -> str:
     return f"{row['method']}{options} β={row['budget']:g}" + OVER * over
 
 
-def _cells(comparison: Comparison) -> list[list[str]]:
+def table_cells(comparison: Comparison) -> list[list[str]]:
+    """Give the header and the rows of the table as texts."""
     header = ["method", "FLOP", "Params", *comparison["domains"], "mean", *SCORES]
     rows = []
     for row in comparison["rows"]:

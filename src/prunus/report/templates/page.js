@@ -1,0 +1,69 @@
+"use strict";
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const touch = matchMedia("(pointer: coarse)").matches;
+
+// "$ink" and the like become the colours of the theme
+function coloured(value) {
+  if (Array.isArray(value)) return value.map(coloured);
+  if (value && typeof value === "object")
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, coloured(each)]));
+  if (typeof value === "string" && /^\$[a-z]+\d?$/.test(value))
+    return getComputedStyle(document.documentElement).getPropertyValue("--" + value.slice(1)).trim() || value;
+  return value;
+}
+
+function draw(chart) {
+  const { data, layout } = coloured(figures[chart.id]);
+  const [ink, rule, card] = coloured(["$ink", "$rule", "$card"]);
+  for (const axis of ["xaxis", "yaxis"])
+    layout[axis] = { gridcolor: rule, linecolor: rule, zeroline: false, fixedrange: touch, ...layout[axis] };
+  const base = {
+    paper_bgcolor: "transparent",
+    plot_bgcolor: "transparent",
+    font: { color: ink, family: "system-ui, sans-serif", size: 13 },
+    margin: { l: 56, r: 12, t: 30, b: 48 },
+    legend: { orientation: "h", y: -0.2, yanchor: "top" },
+    hoverlabel: { bgcolor: card, bordercolor: rule, font: { color: ink }, align: "left", namelength: -1 },
+    dragmode: touch ? false : "zoom", // a finger scrolls the page
+  };
+  Plotly.react(chart, data, { ...base, ...layout }, { responsive: true, displayModeBar: false });
+  if (!chart.dataset.drawn) chart.on("plotly_click", (event) => visit(event.points[0].customdata?.[0]));
+  chart.dataset.drawn = "yes";
+}
+
+function visit(anchor) {
+  const run = typeof anchor === "string" && document.getElementById(anchor);
+  if (!run) return;
+  run.open = true;
+  run.scrollIntoView({ behavior: "smooth" });
+}
+
+function sort(button) {
+  const head = button.closest("th"), table = head.closest("table"), body = table.tBodies[0];
+  const up = head.getAttribute("aria-sort") === "descending";
+  const place = head.cellIndex;
+  const key = (row) => {
+    const text = row.cells[place].textContent.trim();
+    const number = parseFloat(text.replaceAll(",", ""));
+    return place === 0 ? text : text === "-" ? -Infinity : number;
+  };
+  const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0) * (up ? 1 : -1);
+  body.append(...[...body.rows].sort((a, b) => order(key(a), key(b))));
+  for (const each of head.parentElement.cells) each.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", up ? "ascending" : "descending");
+}
+
+// what is not seen yet, or in a closed section, is drawn when it is
+const seen = new IntersectionObserver(
+  (changes) => changes.forEach(({ isIntersecting, target }) => isIntersecting && !target.dataset.drawn && draw(target)),
+  { rootMargin: "300px" },
+);
+for (const chart of document.querySelectorAll(".chart")) {
+  chart.style.minHeight = figures[chart.id].layout.height + "px";
+  seen.observe(chart);
+}
+dark.addEventListener("change", () => document.querySelectorAll(".chart[data-drawn]").forEach(draw));
+for (const button of document.querySelectorAll(".sortable button")) button.addEventListener("click", () => sort(button));
+addEventListener("hashchange", () => visit(location.hash.slice(1)));
+visit(location.hash.slice(1));
