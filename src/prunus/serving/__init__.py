@@ -1,0 +1,1 @@
+"""The HTTP service around a model file, and its page."""

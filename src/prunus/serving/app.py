@@ -1,0 +1,80 @@
+"""The application: routes around a service, and how what goes wrong is said."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from prunus.serving.refusals import Refusal
+from prunus.serving.routes import router
+from prunus.serving.service import Service
+from prunus.version import __version__
+
+DESCRIPTION = "Classifies images of several domains with one pruned model."
+
+
+def make_app(service: Service) -> FastAPI:
+    """Put routes and handlers around a service, whose threads end with the application."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    app.state.service = service
+    app.include_router(router)
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(Exception, _failed)
+    schema = _schema(app, service)
+    app.openapi = lambda: schema  # type: ignore[method-assign]
+    return app
+
+
+def _schema(app: FastAPI, service: Service) -> dict[str, Any]:
+    """Describe the interface, with the names of this model's domains in it."""
+    schema = get_openapi(
+        title=f"Prunus: {service.name}", version=__version__, description=DESCRIPTION, routes=app.routes
+    )
+    parameters = schema["paths"]["/predict/{domain}"]["post"]["parameters"]
+    next(each for each in parameters if each["name"] == "domain")["schema"]["enum"] = list(service.predictor.domains)
+    for name in ("HTTPValidationError", "ValidationError"):  # ours is another
+        schema["components"]["schemas"].pop(name, None)
+    return schema
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": message}, status, headers)
+
+
+async def _refused(_: Request, refusal: Exception) -> Response:
+    assert isinstance(refusal, Refusal)
+    return _error(refusal.status, refusal.message, refusal.headers)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return _error(422, f"{first['loc'][-1]!r}: {first['msg']}, got {str(first.get('input'))[:200]!r}")
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = {
+        404: "there is nothing at this address; see /docs",
+        405: f"{request.method} is not possible here; see /docs",
+    }
+    return _error(error.status_code, said.get(error.status_code, str(error.detail)), dict(error.headers or {}))
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return _error(500, "the service failed; its log says why")

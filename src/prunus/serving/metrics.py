@@ -1,0 +1,57 @@
+"""What the service counts about itself, in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+IMAGES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Metrics:
+    """Counters of one service; a domain that the model does not have is counted without its name.
+
+    Args:
+        waiting: gives the requests that are read and not yet answered.
+        held: gives the bytes that requests hold.
+    """
+
+    def __init__(self, waiting: Callable[[], float], held: Callable[[], float]) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._requests = Counter(
+            "prunus_requests", "Predictions that were asked for.", ["domain", "status"], registry=self._registry
+        )
+        self._images = Counter("prunus_images", "Images that were classified.", ["domain"], registry=self._registry)
+        self._seconds = Histogram(
+            "prunus_request_seconds",
+            "From the first byte of a request to its answer.",
+            ["domain"],
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self._batches = Histogram(
+            "prunus_batch_images", "Images that were computed together.", buckets=IMAGES, registry=self._registry
+        )
+        for name, text, value in (
+            ("prunus_queue_requests", "Requests that are read and not yet answered.", waiting),
+            ("prunus_held_bytes", "Bytes that requests hold.", held),
+        ):
+            Gauge(name, text, registry=self._registry).set_function(value)
+
+    def batch(self, images: int) -> None:
+        """Count a pass of the network."""
+        self._batches.observe(images)
+
+    def answer(self, domain: str, status: int, images: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(domain, str(status)).inc()
+        if images:
+            self._images.labels(domain).inc(images)
+            self._seconds.labels(domain).observe(seconds)
+
+    def text(self) -> bytes:
+        """Write all counters."""
+        return generate_latest(self._registry)

@@ -1,0 +1,26 @@
+"""The page: four files of the package, read once, that load nothing from elsewhere."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+
+FILES = {
+    "": ("index.html", "text/html; charset=utf-8"),
+    "page.css": ("page.css", "text/css; charset=utf-8"),
+    "page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "icon.svg": ("icon.svg", "image/svg+xml"),
+}
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+
+
+@lru_cache
+def page_file(name: str) -> tuple[bytes, str]:
+    """Give a file of the page and its media type."""
+    file, media_type = FILES[name]
+    return (resources.files("prunus.serving.page") / file).read_bytes(), media_type

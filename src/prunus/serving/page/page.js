@@ -1,0 +1,168 @@
+"use strict";
+// Everything the server sends is put in place as text, never as markup.
+const $ = (id) => document.getElementById(id);
+const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
+let model = null; // the answer of GET domains
+let files = []; // what was given last, so that another domain can be tried on it
+let asked = 0; // answers of earlier questions are dropped
+let pictures = []; // addresses of shown images, to be released
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function chosen() {
+  const input = document.querySelector("#domains input:checked");
+  return model.domains.find((domain) => domain.name === input.value);
+}
+
+async function start() {
+  try {
+    const answer = await fetch("domains");
+    model = await answer.json();
+  } catch {
+    return fail("The service does not answer; is it still running?");
+  }
+  $("model").textContent = `${model.model}: one ${model.backbone} for ${model.domains.length} domains`;
+  document.title = `Prunus: ${model.model}`;
+  model.domains.forEach((domain, number) => {
+    const label = element("label");
+    const input = element("input");
+    Object.assign(input, { type: "radio", name: "domain", value: domain.name, checked: number === 0 });
+    input.addEventListener("change", choose);
+    label.append(input, domain.name);
+    $("domains").append(label);
+  });
+  $("photograph").hidden = !matchMedia("(pointer: coarse)").matches; // a phone or a tablet
+  choose();
+}
+
+function choose() {
+  const domain = chosen();
+  $("usage").hidden = false;
+  $("usage-text").textContent =
+    `${domain.name} uses ${percent(domain.usage)} of the network, all domains together ${percent(model.usage)}; ` +
+    `it knows ${domain.classes.length} classes.`;
+  $("usage-domain").style.width = `${100 * domain.usage}%`;
+  $("usage-union").style.width = `${100 * model.usage}%`;
+  $("examples").hidden = domain.examples.length === 0;
+  $("example-list").replaceChildren(...domain.examples.map((example) => {
+    const button = element("button");
+    const image = element("img");
+    Object.assign(image, { src: example.path, alt: `Example: ${example.name}`, title: example.name, loading: "lazy" });
+    button.type = "button";
+    button.append(image);
+    button.addEventListener("click", () => tryExample(example));
+    return button;
+  }));
+  if (files.length) classify();
+}
+
+async function tryExample(example) {
+  try {
+    const answer = await fetch(example.path);
+    const content = await answer.blob();
+    take([new File([content], example.name, { type: content.type })]);
+  } catch {
+    fail("The example could not be loaded; is the service still running?");
+  }
+}
+
+function take(given) {
+  if (!model || !given.length) return;
+  files = given;
+  classify();
+}
+
+function tooMuch() {
+  const limits = model.limits;
+  const bytes = files.reduce((sum, file) => sum + file.size, 0);
+  if (files.length > limits.images) return `At most ${limits.images} images at once, please; these are ${files.length}.`;
+  if (bytes > limits.upload_bytes - 1000 * files.length) {
+    return `At most ${(limits.upload_bytes / 1e6).toFixed(1)} MB at once, please; this is ${(bytes / 1e6).toFixed(1)} MB.`;
+  }
+  return "";
+}
+
+async function classify() {
+  const turn = ++asked;
+  const refusal = tooMuch();
+  if (refusal) return fail(refusal);
+  const form = new FormData();
+  files.forEach((file) => form.append("images", file, file.name));
+  $("results").classList.add("waiting");
+  const begin = performance.now();
+  let answer, content;
+  try {
+    answer = await fetch(`predict/${encodeURIComponent(chosen().name)}?top=5`, { method: "POST", body: form });
+    content = await answer.json();
+  } catch {
+    if (turn === asked) fail("The service does not answer; is it still running?");
+    return;
+  }
+  if (turn !== asked) return;
+  if (!answer.ok) return fail(content.error);
+  show(content, performance.now() - begin);
+}
+
+function fail(message) {
+  $("results").classList.remove("waiting");
+  $("results").replaceChildren();
+  $("time").textContent = "";
+  $("error").textContent = message;
+  $("error").hidden = false;
+  $("answer").scrollIntoView({ block: "nearest" });
+}
+
+function show(content, milliseconds) {
+  $("error").hidden = true;
+  pictures.forEach((address) => URL.revokeObjectURL(address));
+  pictures = files.map((file) => URL.createObjectURL(file));
+  $("results").classList.remove("waiting");
+  $("results").replaceChildren(...content.results.map((result, number) => {
+    const block = element("div", "result");
+    const image = element("img");
+    Object.assign(image, { src: pictures[number], alt: `Your image ${result.name}` });
+    const list = element("ol");
+    list.append(...result.predictions.map(bar));
+    block.append(image, element("p", "name", result.name), list);
+    return block;
+  }));
+  $("time").textContent =
+    `${content.domain}: ${content.milliseconds.toFixed(1)} ms in the service, ${milliseconds.toFixed(0)} ms with the way there and back`;
+  $("answer").scrollIntoView({ block: "nearest" }); // on a phone it lies below what was clicked
+}
+
+function bar(prediction) {
+  const row = element("li");
+  const track = element("div", "track");
+  const fill = element("div", "fill");
+  track.setAttribute("aria-hidden", "true");
+  fill.style.width = `${100 * prediction.probability}%`;
+  track.append(fill);
+  row.append(element("span", "label", prediction.label), element("span", "share", percent(prediction.probability)), track);
+  return row;
+}
+
+for (const id of ["file", "camera"]) {
+  $(id).addEventListener("change", (event) => {
+    take([...event.target.files]);
+    event.target.value = ""; // the same file may be chosen again
+  });
+}
+for (const kind of ["dragenter", "dragover"]) {
+  document.addEventListener(kind, (event) => {
+    event.preventDefault();
+    $("drop").classList.add("over");
+  });
+}
+for (const kind of ["dragleave", "drop"]) document.addEventListener(kind, () => $("drop").classList.remove("over"));
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  take([...event.dataTransfer.files]);
+});
+document.addEventListener("paste", (event) => take([...event.clipboardData.files]));
+start();

@@ -1,0 +1,67 @@
+"""From an uploaded file to the numbers that the network sees; what cannot be an answer is refused, and why."""
+
+from __future__ import annotations
+
+import io
+from http import HTTPStatus
+
+from PIL import Image, UnidentifiedImageError
+
+from prunus.errors import DataError
+from prunus.images import FORMATS, Floats, Preprocess, crop_windows, read_image
+from prunus.serving.refusals import Refusal
+from prunus.serving.uploads import Upload
+
+MOVING = ("PNG", "WEBP")  # a JPEG of several pictures is a phone's photograph with extras: its first is the photograph
+
+
+def prepare(upload: Upload, label: str, preprocess: Preprocess, max_pixels: int) -> Floats:
+    """Decode one file as a predictor would: (3, S, S)."""
+    picture = open_picture(upload.content, label, max_pixels)
+    try:
+        image = read_image(picture, label)
+    except DataError as error:
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+    window = crop_windows(preprocess.resize, preprocess.size, 1)[0]
+    return preprocess.normalize(preprocess.crop(preprocess.store(image), *window))
+
+
+def open_picture(content: bytes, label: str, max_pixels: int) -> Image.Image:
+    """Read the head of a file and refuse what should not be decoded."""
+    if not content:
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{label} is empty (0 bytes)")
+    try:
+        picture = Image.open(io.BytesIO(content), formats=FORMATS)
+        moving = picture.format in MOVING and bool(getattr(picture, "is_animated", False))
+    except UnidentifiedImageError:
+        raise _not_an_image(label) from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _too_many_pixels(label, "far more pixels", max_pixels) from None
+    except Exception as error:  # Pillow's readers raise almost anything on damaged files
+        reason = str(error) or type(error).__name__
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"cannot read {label}: {reason}") from error
+    if picture.width * picture.height > max_pixels:
+        raise _too_many_pixels(label, f"{picture.width} x {picture.height} pixels", max_pixels)
+    if moving:
+        raise Refusal(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is an animation; send one of its frames as a still image"
+        )
+    return picture
+
+
+def label_of(number: int, count: int, upload: Upload) -> str:
+    """Name an image in a sentence that its sender will read."""
+    place = "the image" if count == 1 else f"image {number + 1}"
+    return f"{place} ({upload.name!r})" if upload.name else place
+
+
+def _not_an_image(label: str) -> Refusal:
+    return Refusal(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is no image that can be read; send one of {', '.join(FORMATS)}"
+    )
+
+
+def _too_many_pixels(label: str, got: str, max_pixels: int) -> Refusal:
+    return Refusal(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{label} has {got}; at most {max_pixels:,} are read: make it smaller"
+    )

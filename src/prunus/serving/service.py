@@ -1,0 +1,90 @@
+"""What the routes share: the model, the limits, the queue and the counters of one service."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from prunus.bundle.bundle import Bundle
+from prunus.runtime.predictor import Predictor
+from prunus.serving.admission import Admission
+from prunus.serving.answers import DomainAnswer, DomainsAnswer, ExampleAnswer, LimitsAnswer
+from prunus.serving.batcher import Batcher
+from prunus.serving.examples import Example, Examples
+from prunus.serving.metrics import Metrics
+from prunus.serving.settings import ServeSettings
+
+DECODERS = 2  # each may hold one decoded image of the largest size
+
+
+@dataclass(frozen=True)
+class Service:
+    """Everything that lives as long as the service."""
+
+    name: str
+    predictor: Predictor
+    settings: ServeSettings
+    examples: Examples
+    admission: Admission
+    batcher: Batcher
+    metrics: Metrics
+    domains: DomainsAnswer
+    decoders: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(DECODERS, thread_name_prefix="prunus-decode")
+    )
+
+    def close(self) -> None:
+        """End the threads after what they do now."""
+        self.decoders.shutdown()
+        self.batcher.close()
+
+    def example(self, domain: str, number: int) -> Example | None:
+        """Look up an example by its place in the table."""
+        images = self.examples.get(domain, [])
+        return images[number] if 0 <= number < len(images) else None
+
+
+def make_service(name: str, predictor: Predictor, settings: ServeSettings, examples: Examples) -> Service:
+    """Put the parts together."""
+    admission = Admission(settings.max_queue, settings.max_held_bytes)
+    batcher = Batcher(predictor.logits, settings.batch_images, settings.batch_ms / 1000, lambda: admission.decoding > 0)
+    metrics = Metrics(lambda: admission.requests, lambda: admission.bytes)
+    batcher.on_batch = metrics.batch
+    domains = describe_domains(name, predictor.bundle, settings, examples)
+    return Service(name, predictor, settings, examples, admission, batcher, metrics, domains)
+
+
+def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, examples: Examples) -> DomainsAnswer:
+    """Describe all domains of a model, once: the answer never changes."""
+    usages, union = usage_shares(bundle)
+    return DomainsAnswer(
+        model=name,
+        backbone=bundle.manifest.backbone,
+        usage=union,
+        domains=[
+            DomainAnswer(
+                name=domain,
+                classes=list(entry.classes),
+                usage=usages[domain],
+                examples=[
+                    ExampleAnswer(name=each.name, path=f"examples/{domain}/{number}")
+                    for number, each in enumerate(examples.get(domain, []))
+                ],
+            )
+            for domain, entry in bundle.manifest.domains.items()
+        ],
+        limits=LimitsAnswer(
+            upload_bytes=settings.max_upload_bytes, images=settings.max_images, pixels=settings.max_pixels
+        ),
+    )
+
+
+def usage_shares(bundle: Bundle) -> tuple[dict[str, float], float]:
+    """Give which share of the dense network's kernels each domain uses, and all of them together."""
+    masks = bundle.layer_masks()
+    dense = sum(conv.dense_kernels for conv in bundle.manifest.convs.values())
+    used_D = np.sum([mask_DOI.sum((1, 2)) for mask_DOI in masks.values()], axis=0)
+    union = sum(int(mask_DOI.any(0).sum()) for mask_DOI in masks.values())
+    return {domain: int(used) / dense for domain, used in zip(bundle.domains, used_D, strict=True)}, union / dense

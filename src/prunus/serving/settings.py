@@ -1,0 +1,57 @@
+"""How a service listens and where its limits lie, frozen and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field, ValidationError
+
+from prunus.config import Settings
+from prunus.errors import PrunusError, UnknownNameError
+from prunus.images import MAX_PIXELS
+
+MEGA = 1_000_000
+
+
+class ServeSettings(Settings):
+    """Where to listen, how to compute, and what one client may ask for."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="the address to listen on; 0.0.0.0 is all")
+    port: int = Field(default=8000, ge=0, le=65535, description="0 is any free one")
+    threads: int = Field(default=1, ge=1, le=1024, description="that compute one batch")
+    batch_images: int = Field(default=32, ge=1, le=4096, description="that are computed together at the most")
+    batch_ms: float = Field(default=2.0, ge=0, le=1000, description="that an image waits for others at the most")
+    max_upload_mb: float = Field(default=16.0, gt=0, le=1024, description="of one request")
+    max_images: int = Field(default=16, ge=1, le=1024, description="of one request")
+    max_megapixels: float = Field(default=32.0, gt=0, le=MAX_PIXELS / MEGA, description="of one image")
+    max_queue: int = Field(default=256, ge=1, le=100_000, description="requests that are read and not yet answered")
+    max_held_mb: float = Field(default=256.0, gt=0, description="of all requests together")
+    max_connections: int = Field(default=512, ge=1, le=100_000, description="that are open at the same time")
+    request_seconds: float = Field(default=30.0, gt=0, le=3600, description="from the first byte to the answer")
+
+    @property
+    def max_upload_bytes(self) -> int:
+        """Give the largest request in bytes."""
+        return int(self.max_upload_mb * MEGA)
+
+    @property
+    def max_held_bytes(self) -> int:
+        """Give in bytes what all requests together may hold; one of the largest size always fits."""
+        return max(int(self.max_held_mb * MEGA), self.max_upload_bytes)
+
+    @property
+    def max_pixels(self) -> int:
+        """Give the pixels of the largest image."""
+        return int(self.max_megapixels * MEGA)
+
+
+def parse_settings(values: Mapping[str, object]) -> ServeSettings:
+    """Check settings that were typed by hand, and say in one line what is wrong with them."""
+    try:
+        return ServeSettings.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise UnknownNameError("setting", name, ServeSettings.model_fields) from None
+        raise PrunusError(f"setting {name!r}: {first['msg']}, got {first['input']!r}") from None

@@ -1,0 +1,38 @@
+"""Serve a model file over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from prunus.errors import MissingExtraError
+from prunus.runtime.predictor import Predictor
+from prunus.serving.settings import ServeSettings
+
+PACKAGES = ("fastapi", "starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
+
+
+def serve(
+    model: str | Path,
+    settings: ServeSettings | None = None,
+    examples: str | Path | None = None,
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Answer predictions of a model file over HTTP until SIGINT or SIGTERM; what was accepted is answered first.
+
+    Args:
+        examples: a folder `<domain>/<image>` for the page, or "demo:" for images of the bundled domains.
+        ready: is called with the address once the service answers.
+    """
+    settings = settings or ServeSettings()
+    predictor = Predictor(model, settings.threads)
+    try:
+        from prunus.serving.examples import read_examples  # noqa: PLC0415  # an extra
+        from prunus.serving.server import run_service  # noqa: PLC0415
+        from prunus.serving.service import make_service  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name not in PACKAGES:
+            raise
+        raise MissingExtraError(error.name, "serve", "the service") from None
+    images = {} if examples is None else read_examples(examples, predictor.domains)
+    run_service(make_service(Path(model).name, predictor, settings, images), ready)
