@@ -52,7 +52,7 @@ struct Direct {
   float* output;                 // the block's first plane
   long output_plane;
   Epilogue epilogue;             // of the block's first output on
-  float* sums;                   // scratch: kOutputBlock x 32 floats
+  float* sums;                   // scratch: kOutputBlock x 3 blocks
 };
 
 struct Depthwise {

@@ -195,12 +195,15 @@ static void direct_tile(const Direct& d, long place) {
 static inline bool half_is_enough(long place, long pixels) { return Half::width < Vec::width && pixels - place <= Half::width; }
 
 static void direct(const Direct& d, long first_block, long last_block) {
-  constexpr int many = Vec::width == 8 ? 1 : 2;  // nine shifted inputs of so many vectors fit the registers
-  constexpr long tile = many * Vec::width;
+  constexpr int many = Vec::width == 8 ? 1 : 3;  // nine shifted inputs of so many vectors fit the registers
+  constexpr long w = Vec::width;
   const long end = last_block * kBlock;
   long place = first_block * kBlock;
-  for (; place + tile <= end; place += tile) direct_tile<Vec, many>(d, place);
-  for (; place < end; place += Vec::width)
+  const auto fits = [&](long vectors) { return place + vectors * w <= end; };
+  while (fits(many) && (many == 1 || end - place != 4 * w || half_is_enough(place + 3 * w, d.pixels)))
+    direct_tile<Vec, many>(d, place), place += many * w;
+  while (many > 1 && fits(2)) direct_tile<Vec, 2>(d, place), place += 2 * w;
+  for (; place < end; place += w)
     half_is_enough(place, d.pixels) ? direct_tile<Half, 1>(d, place) : direct_tile<Vec, 1>(d, place);
 }
 

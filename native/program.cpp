@@ -110,7 +110,7 @@ void Program::prepare(Context& context, long images) const {
     place += images * size + slack_;
   }
   context.scratch.resize(threads_);
-  for (Scratch& each : context.scratch) each.sums.grow(kOutputBlock * 2 * kBlock);
+  for (Scratch& each : context.scratch) each.sums.grow(kOutputBlock * 3 * kBlock);
 }
 
 bool Program::run(const float* images, long count, int domain, float* logits, double* seconds) const {
