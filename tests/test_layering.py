@@ -34,11 +34,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pruning": {"backbone", "masks", "graph", "bundle"},
     "runtime": {"graph", "bundle", "images", "probabilities"},
     "exporting": {"backbone", "masks", "pruning", "graph", "bundle", "runtime", "images"},
+    "serving": {"bundle", "config", "images", "probabilities", "runtime"},
     "report": {"measure"},
     "verbs": LEARNING
-    | {"benchmarks", "training", "measure", "pruning", "graph", "bundle", "runtime", "report", "losses", "exporting"},
+    | {"benchmarks", "training", "measure", "pruning", "graph", "bundle", "runtime", "report", "losses", "exporting"}
+    | {"serving"},
     "cli": {
         "exporting",
+        "serving",
         "verbs",
         "report",
         "training",
@@ -62,6 +65,7 @@ TORCH_FREE = (
     "graph",
     "bundle",
     "runtime",
+    "serving",
     "report",
     "cli",
 )
