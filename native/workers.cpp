@@ -1,5 +1,7 @@
 #include "workers.hpp"
 
+#include <algorithm>
+
 #include <system_error>
 
 namespace prunus {
@@ -36,6 +38,7 @@ Workers::~Workers() {
 
 void Workers::run(long items, Call call, void* context) {
   items_ = items;
+  batch_ = std::max(1L, items / (8L * threads()));
   call_ = call;
   context_ = context;
   next_ = 0;
@@ -51,7 +54,10 @@ void Workers::run(long items, Call call, void* context) {
 }
 
 void Workers::take(int worker) {
-  for (long item = next_++; item < items_; item = next_++) call_(context_, item, worker);
+  for (long first = next_.fetch_add(batch_); first < items_; first = next_.fetch_add(batch_)) {
+    const long last = std::min(first + batch_, items_);
+    for (long item = first; item < last; item++) call_(context_, item, worker);
+  }
 }
 
 void Workers::live(int worker) {

@@ -38,11 +38,13 @@ class Workers {
 
   // A loop is open while it has items. A worker says that it is inside before it looks whether the loop is open, and the
   // calling thread closes the loop before it looks whether anyone is inside: so one of them sees the other.
-  std::atomic<bool> open_{false};
-  std::atomic<int> inside_{0};
-  std::atomic<long> next_{0};
-  std::atomic<long> round_{0};
-  long items_ = 0;
+  // Each on a cache line of its own: one is written while another is watched.
+  alignas(64) std::atomic<long> round_{0};
+  alignas(64) std::atomic<bool> open_{false};
+  alignas(64) std::atomic<int> inside_{0};
+  alignas(64) std::atomic<long> next_{0};
+  alignas(64) long items_ = 0;
+  long batch_ = 1;  // items that are taken at once
   Call call_ = nullptr;
   void* context_ = nullptr;
 
