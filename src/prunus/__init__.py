@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prunus.runtime.predictor import Predictor as Predictor
     from prunus.serving.settings import ServeSettings as ServeSettings
     from prunus.verbs.bench import bench as bench
+    from prunus.verbs.card import card as card
     from prunus.verbs.check import check as check
     from prunus.verbs.compare import compare as compare
     from prunus.verbs.demo import demo as demo
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from prunus.verbs.export import export as export
     from prunus.verbs.inspect import inspect as inspect
     from prunus.verbs.prune import prune as prune
-    from prunus.verbs.serve import serve as serve
     from prunus.verbs.report import report as report
+    from prunus.verbs.serve import serve as serve
     from prunus.verbs.train import resume as resume
     from prunus.verbs.train import train as train
     from prunus.verbs.zoo import zoo as zoo
@@ -52,6 +53,7 @@ _HOMES = {
     "Predictor": "prunus.runtime.predictor",
     "ServeSettings": "prunus.serving.settings",
     "bench": "prunus.verbs.bench",
+    "card": "prunus.verbs.card",
     "check": "prunus.verbs.check",
     "compare": "prunus.verbs.compare",
     "demo": "prunus.verbs.demo",

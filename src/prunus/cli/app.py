@@ -11,6 +11,7 @@ from rich.console import Console
 
 from prunus.cli import (
     bench,
+    card,
     check,
     compare,
     demo,
@@ -54,6 +55,7 @@ for module in (
     bench,
     compare,
     report,
+    card,
     methods,
     check,
     zoo,

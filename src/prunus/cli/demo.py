@@ -36,8 +36,11 @@ def command(
     console.print(f"\n{_summary(results)}\n", highlight=False)
     console.print(f"{_example(results['example'])}\n", highlight=False, markup=False)
     console.print(
-        f"Written to {out}: results.json, model.prunus and plots/ (accuracy, usage, training)", highlight=False
+        f"Written to {out}: results.json, bench.json, model.prunus and plots/ (accuracy, usage, training)",
+        highlight=False,
     )
+    missing = f"none yet; pip install 'prunus[report]', then: prunus report {out}"
+    console.print(f"A page about it, for any browser: {results['report'] or missing}", highlight=False, markup=False)
     console.print(
         f"Next: prunus predict {out / 'model.prunus'} IMAGE --domain {results['example']['domain']}", highlight=False
     )

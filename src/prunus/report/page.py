@@ -19,7 +19,6 @@ from prunus.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 KINDS = ("usage", "sharing", "learning", "pruning", "latency")
-MOST_OPEN = 2  # runs whose sections are open when the page is: of more, one chooses
 
 
 def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str:
@@ -31,14 +30,16 @@ def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str
     boards = make_boards(runs)
     figures: dict[str, Plot] = {}
     shown = [_show_board(number, board, figures) for number, board in enumerate(boards, 1)]
+    alone = runs[0] if len(runs) == 1 + len(runs[0].results.baselines) else None
     entries = [entry for board in boards for entry in board.entries]
-    is_open = sum(bool(entry.run.inside.layers) for entry in entries) <= MOST_OPEN
+    entries.sort(key=lambda entry: entry.run is not alone)
     environment = _environment()
     return str(
         environment.get_template("page.html").render(
-            title=_title(runs),
+            title=alone.name if alone else f"{len(runs)} runs",
+            headline=_facts(alone) if alone else [],
             boards=shown,
-            runs=[_show_run(entry, figures) | {"open": is_open and bool(entry.run.inside.layers)} for entry in entries],
+            runs=[_show_run(entry, figures) | {"open": entry.run is alone} for entry in entries],
             left_out=left_out,
             figures=figures,
             version=__version__,
@@ -71,12 +72,6 @@ def _plotly_script() -> str:
     except ImportError:
         raise MissingExtraError("plotly", "report", "writing a page") from None
     return str(get_plotlyjs())
-
-
-def _title(runs: Sequence[ReportedRun]) -> str:
-    if len({run.name.partition("/")[0] for run in runs}) == 1:
-        return runs[0].name
-    return f"{len(runs)} runs"
 
 
 def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prunus.measure.score import decathlon_score, efficiency_scores
-from prunus.report.comparison import row_label
+from prunus.report.comparison import OVER, row_label
 from prunus.report.page_run import FEATURE, FINETUNE, ReportedRun
 
 NO_SCORES = {"s": None, "s_o": None, "s_p": None, "s_e": None}
@@ -28,6 +28,11 @@ class Entry:
     anchor: str
     on_params_front: bool
     on_macs_front: bool
+
+    @property
+    def subtitle(self) -> str:
+        """Give the run's name where it says more than the label."""
+        return "" if self.run.name == self.label.replace(" β=", "-").removesuffix(OVER) else self.run.name
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ Plot = dict[str, Any]  # "data" and "layout" of plotly.js
 
 INK, MUTED, LOW, HIGH = "$ink", "$muted", "$low", "$high"
 NUM_COLOURS = 10
-COSTS = {"params": "parameters", "macs": "multiply-accumulates (MACs)"}  # name of a ratio -> what it is of
+COSTS = {"params": "parameters", "macs": "MACs"}  # name of a ratio -> what it is of
 WIDE = 5  # a larger spread of costs is drawn on a logarithmic axis
 TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]
 
@@ -38,14 +38,14 @@ def series(board: Board) -> dict[str, list[Entry]]:
     for entry in board.entries:
         method = entry.run.results.method
         has_budget = entry.run.results.budget is not None
-        key = method if has_budget else "feature extractor" if method == FEATURE else "methods without a budget"
+        key = method if has_budget else "feature extractor" if method == FEATURE else "no budget"
         found.setdefault(key, []).append(entry)
     return found
 
 
 def series_style(board: Board) -> dict[str, tuple[str, str]]:
     """Give every series its colour and symbol."""
-    fixed = {"feature extractor": (INK, "star"), "methods without a budget": (MUTED, "diamond")}
+    fixed = {"feature extractor": (INK, "star"), "no budget": (MUTED, "diamond")}
     budgeted = [name for name in series(board) if name not in fixed]
     return fixed | {name: (colour(number), "circle") for number, name in enumerate(budgeted)}
 
@@ -58,30 +58,32 @@ def cost_of(results: Results, cost: str) -> float:
 def tradeoff_figure(board: Board, cost: str) -> Plot:
     """Draw mean accuracy against a cost: every run a point, the Pareto front a line, the dense backbone at 100 %."""
     styles = series_style(board)
-    data: list[Plot] = [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
     points = [(cost_of(entry.run.results, cost), 100 * entry.run.results.mean_accuracy) for entry in board.entries]
     front = [points[place] for place in pareto_front(points)]
     line = {"color": INK, "width": 2, "dash": "dot"}
     xs, ys = zip(*front, strict=True)
-    data.append(
-        {"type": "scatter", "mode": "lines", "name": "Pareto front", "x": list(xs), "y": list(ys), "line": line}
-        | {"hoverinfo": "skip"}
-    )
-    low, high = min(x for x, _ in points), max(100.0, *(x for x, _ in points))
-    axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the dense backbone"}}
-    axis |= {"type": "log", "tickvals": TICKS} if high > WIDE * low else {"rangemode": "tozero"}
-    place = 2 if axis.get("type") == "log" else 100  # annotations on logarithmic axes want the power of ten
-    shape = {"type": "line", "x0": 100, "x1": 100, "y0": 0, "y1": 1, "yref": "paper", "layer": "below"}
-    note = {"x": place, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False, "text": "dense backbone"}
+    best = {"type": "scatter", "mode": "lines", "name": "Pareto front", "x": list(xs), "y": list(ys), "line": line}
+    heights = [y for _, y in points]
+    room = 0.08 * (max(heights) - min(heights)) or 1.0
+    limits = [min(heights) - room, max(heights) + room]
+    dense: Plot = {"type": "scatter", "mode": "lines", "name": "dense backbone", "x": [100, 100], "y": limits}
+    dense["line"] = {"color": MUTED, "width": 1.5, "dash": "dash"}
+    data = [each | {"hoverinfo": "skip"} for each in (dense, best)]  # below the points
+    data += [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
+    axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the backbone"}}
+    axis |= {"type": "log", "tickvals": TICKS} if is_wide([x for x, _ in points]) else {"rangemode": "tozero"}
     layout = {
-        "height": 440,
+        "height": 460,
         "xaxis": axis,
-        "yaxis": {"title": {"text": "mean accuracy, %"}},
-        "shapes": [shape | {"line": {"color": MUTED, "width": 1.5, "dash": "dash"}}],
-        "annotations": [note],
+        "yaxis": {"title": {"text": "mean accuracy, %"}, "range": limits},
         "showlegend": True,
     }
     return {"data": data, "layout": layout}
+
+
+def is_wide(costs: Sequence[float]) -> bool:
+    """Tell whether costs, and the dense backbone's, spread so far that only a logarithmic axis shows all."""
+    return max(100.0, *costs) > WIDE * min(costs)
 
 
 def domains_figure(board: Board) -> Plot:

@@ -92,7 +92,12 @@ def read_recipe(file: Path) -> dict[str, str]:
         content = json.loads(file.read_text())
     except (OSError, ValueError):
         return {}
-    return dict(_flatten(content)) if isinstance(content, dict) else {}
+    return flat_recipe(content) if isinstance(content, dict) else {}
+
+
+def flat_recipe(content: Mapping[str, Any]) -> dict[str, str]:
+    """Write a recipe as dotted keys and JSON values; of paths only the last part."""
+    return dict(_flatten(content))
 
 
 def _runs_below(path: Path, depth: int) -> Iterator[Path]:

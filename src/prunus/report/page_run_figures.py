@@ -36,7 +36,7 @@ def usage_figure(run: ReportedRun) -> Plot:
     names = [plain(layer.name) for layer in layers]
     figure = _heat_map(rows, [*map(plain, domains), ANY], names, "%{y}<br>%{x}: %{z:.1f} % of the kernels")
     figure["layout"]["yaxis"] |= {"tickvals": names, "ticktext": [_short(layer.name) for layer in layers]}
-    figure["layout"]["height"] = 150 + 24 * len(layers)
+    figure["layout"]["height"] = 110 + 24 * len(layers)
     return figure
 
 
@@ -45,7 +45,7 @@ def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Plot:
     names = [plain(name) for name in sharing]
     rows = [[100 * share for share in row.values()] for row in sharing.values()]
     figure = _heat_map(rows, names, names, "%{y} and %{x}: %{z:.1f} % of the kernels of either are used by both")
-    figure["layout"]["height"] = 170 + 44 * len(names)
+    figure["layout"]["height"] = 120 + 44 * len(names)
     return figure
 
 
@@ -119,9 +119,11 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
         "colorscale": [[0, LOW], [1, HIGH]],
         "showscale": False,
         "texttemplate": "%{z:.0f}",
+        "textfont": {"color": INK},
         "hovertemplate": f"{hover}<extra></extra>",
     }
     layout = {
+        "margin": {"l": 56, "r": 12, "t": 12, "b": 12},
         "xaxis": {"type": "category", "side": "top", "showgrid": False, "automargin": True},
         "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False, "automargin": True},
     }

@@ -14,7 +14,7 @@ import numpy as np
 from prunus.errors import MissingExtraError
 from prunus.files import write_atomically
 from prunus.report.page_board import Board, Entry, make_boards
-from prunus.report.page_figures import COSTS, cost_of, series
+from prunus.report.page_figures import COSTS, cost_of, is_wide, series
 from prunus.report.page_run import ReportedRun
 from prunus.report.plots import COLOURS, GREY, new_figure, training_figure
 from prunus.report.speed import speed_figure
@@ -83,10 +83,18 @@ def tradeoff_figure(board: Board) -> Figure:
         axes.plot(xs, _means(front), color="black", lw=1, ls=":", label="Pareto front")
         for x, entry in zip(xs, front, strict=True):
             place = (x, 100 * entry.run.results.mean_accuracy)
-            axes.annotate(entry.label, place, (4, 5), textcoords="offset points", fontsize=7)
+            # up and to the left of a front there is room: a run there would be on it
+            turned: dict[str, Any] = {
+                "rotation": -40,
+                "rotation_mode": "anchor",
+                "ha": "right",
+                "va": "bottom",
+                "fontsize": 7,
+            }
+            axes.annotate(entry.label, place, (-4, 2), textcoords="offset points", **turned)
         axes.axvline(100, color=GREY, lw=1, ls="--", label="dense backbone")
         _scale(axes, [cost_of(entry.run.results, cost) for entry in board.entries])
-        axes.set(xlabel=f"{COSTS[cost]}, % of the dense backbone", ylabel="mean accuracy, %")
+        axes.set(xlabel=f"{COSTS[cost]}, % of the backbone", ylabel="mean accuracy, %")
     handles = panels[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
     return figure
@@ -139,13 +147,13 @@ def _means(entries: Sequence[Entry]) -> list[float]:
 
 
 def _style(board: Board, name: str) -> tuple[str, str, float]:
-    fixed = {"feature extractor": ("black", "*", 110.0), "methods without a budget": (GREY, "D", 28.0)}
+    fixed = {"feature extractor": ("black", "*", 110.0), "no budget": (GREY, "D", 28.0)}
     budgeted = [each for each in series(board) if each not in fixed]
     return fixed[name] if name in fixed else (COLOURS[budgeted.index(name) % len(COLOURS)], "o", 36.0)
 
 
 def _scale(axes: Axes, costs: Sequence[float]) -> None:
-    if max(100.0, *costs) > 5 * min(costs):
+    if is_wide(costs):
         axes.set_xscale("log")
         ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if min(costs) / 2 < tick < 2 * max(costs)]
         axes.set_xticks(ticks, [str(tick) for tick in ticks])

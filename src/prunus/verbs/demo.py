@@ -9,17 +9,21 @@ from pathlib import Path
 from prunus.config import Recipe
 from prunus.data.opening import open_domain
 from prunus.data.sources import bundled
+from prunus.errors import MissingExtraError
 from prunus.files import write_json
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
 from prunus.runtime.predictor import Predictor
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, read_log
+from prunus.verbs.bench import bench
 from prunus.verbs.evaluate import Results, bundle_costs, evaluate
 from prunus.verbs.prune import prune
+from prunus.verbs.report import report
 from prunus.verbs.train import train_or_go_on
 
 BASELINE = "feature"
+ROUNDS = 20  # of the benchmark: enough for a median of milliseconds
 
 
 def demo(
@@ -29,6 +33,9 @@ def demo(
     device: str = "auto",
 ) -> Results:
     """Make one small model for the five bundled domains, beside a feature extractor trained equally long.
+
+    The folder then holds the model, results.json, bench.json, plots and a page about all of it; "report" in what is
+    given back says where the page is, None where the packages for it are missing.
 
     Args:
         overrides: recipe settings to change, such as `training.epochs=5`.
@@ -49,7 +56,15 @@ def demo(
     costs = bundle_costs(predictor.bundle, has_switches=True)
     write_plots(folder / "plots", results, costs, read_log(RunFolder(folder).log))
     write_json(folder / "results.json", results)
-    return results
+    write_json(folder / "bench.json", asdict(bench(model, rounds=ROUNDS)))
+    return results | {"report": _write_page(folder)}
+
+
+def _write_page(folder: Path) -> str | None:
+    try:
+        return str(report(folder, folder / "report.html").page)
+    except MissingExtraError:
+        return None
 
 
 def _predict_example(recipe: Recipe, predictor: Predictor) -> dict[str, object]:

@@ -15,15 +15,18 @@ function coloured(value) {
 
 function draw(chart) {
   const { data, layout } = coloured(figures[chart.id]);
+  const narrow = chart.clientWidth < 480; // then two columns of the legend fit
   const [ink, rule, card] = coloured(["$ink", "$rule", "$card"]);
-  for (const axis of ["xaxis", "yaxis"])
+  for (const axis of ["xaxis", "yaxis"]) {
     layout[axis] = { gridcolor: rule, linecolor: rule, zeroline: false, fixedrange: touch, ...layout[axis] };
+    if (layout[axis].title) layout[axis].title.font = { size: 13 };
+  }
   const base = {
     paper_bgcolor: "transparent",
     plot_bgcolor: "transparent",
     font: { color: ink, family: "system-ui, sans-serif", size: 13 },
-    margin: { l: 56, r: 12, t: 30, b: 48 },
-    legend: { orientation: "h", y: -0.2, yanchor: "top" },
+    margin: { l: 56, r: 12, t: 12, b: 48 },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, ...(narrow ? { entrywidth: 88, font: { size: 11 } } : { font: { size: 12 } }) },
     hoverlabel: { bgcolor: card, bordercolor: rule, font: { color: ink }, align: "left", namelength: -1 },
     dragmode: touch ? false : "zoom", // a finger scrolls the page
   };
