@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/prunus demo
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

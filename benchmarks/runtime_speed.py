@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -99,14 +100,18 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results = {}
-    table = Table(title=f"one image, one thread, against ONNX Runtime {onnxruntime.__version__}, dense")
+    table = Table(
+        title=f"milliseconds for one image; one thread against ONNX Runtime {onnxruntime.__version__}, dense",
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
     for column in ("network", "off", "dense", "Prunus", "speed-up", "wanted", "2 threads", "gain"):
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="left" if column == "network" else "right", no_wrap=True)
     for name in arguments.network or NETWORKS:
         results[name] = measure(name, arguments.rounds)
         for row, target in zip(results[name], TARGETS.get(name, (0, 0, 0, 0)), strict=True):
-            times = (f"{row['dense_ms']:.2f} ms", f"{row['ours_ms']:.2f} ms", f"{row['speed_up']:.2f} x")
-            both = (f"{row['two_threads_ms']:.2f} ms", f"{row['gain_of_two_threads']:.2f} x")
+            times = (f"{row['dense_ms']:.2f}", f"{row['ours_ms']:.2f}", f"{row['speed_up']:.2f} x")
+            both = (f"{row['two_threads_ms']:.2f}", f"{row['gain_of_two_threads']:.2f} x")
             table.add_row(name, f"{row['sparsity']:.0%}", *times, f"{target} x" if target else "", *both)
     Console().print(table)
     print(describe_machine())

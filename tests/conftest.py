@@ -13,6 +13,8 @@ import pytest
 from hypothesis import settings
 from PIL import Image
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # workers share the cores; before anything imports torch
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does; before anything imports torch
 settings.register_profile("shared_machine", deadline=None)  # the time of one example says nothing on a busy machine
 settings.load_profile("shared_machine")
