@@ -36,7 +36,7 @@ $(READY): requirements.txt pyproject.toml $(wildcard native/*) | $(UV)
 
 requirements: | $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.10 --no-emit-index-url --no-header \
-	  --extra train --extra onnx --extra dev --upgrade pyproject.toml --output-file requirements.txt
+	  --extra train --extra onnx --extra serve --extra report --extra dev --upgrade pyproject.toml --output-file requirements.txt
 
 clean:
 	rm -rf build .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis

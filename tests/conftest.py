@@ -20,27 +20,27 @@ settings.register_profile("shared_machine", deadline=None)  # the time of one ex
 settings.load_profile("shared_machine")
 
 
+def write_domain(
+    root: Path,
+    classes: Sequence[str] = ("a", "b"),
+    train: int = 4,
+    test: int = 2,
+    validation: int = 0,
+    size: tuple[int, int] = (8, 8),
+) -> Path:
+    """Write a folder domain: every class has its colour, every image its own noise."""
+    for split, count in (("train", train), ("validation", validation), ("test", test)):
+        for label, index in ((label, index) for label in classes for index in range(count)):
+            file = f"{split}/{label}/{index}.png"
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
+            _noise(zlib.crc32(label.encode()), zlib.crc32(file.encode()), size).save(root / file)
+    return root
+
+
 @pytest.fixture
 def make_domain(tmp_path: Path) -> Callable[..., Path]:
-    """Give a function that writes a folder domain: every class has its colour, every image its own noise."""
-
-    def make(
-        name: str = "domain",
-        classes: Sequence[str] = ("a", "b"),
-        train: int = 4,
-        test: int = 2,
-        validation: int = 0,
-        size: tuple[int, int] = (8, 8),
-    ) -> Path:
-        root = tmp_path / name
-        for split, count in (("train", train), ("validation", validation), ("test", test)):
-            for label, index in ((label, index) for label in classes for index in range(count)):
-                file = f"{split}/{label}/{index}.png"
-                (root / file).parent.mkdir(parents=True, exist_ok=True)
-                _noise(zlib.crc32(label.encode()), zlib.crc32(file.encode()), size).save(root / file)
-        return root
-
-    return make
+    """Give a function that writes a folder domain by its name."""
+    return lambda name="domain", *arguments, **options: write_domain(tmp_path / name, *arguments, **options)
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import write_domain
 
 from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
 from prunus.methods.table import METHODS
@@ -17,6 +18,7 @@ from prunus.report.comparison import to_markdown
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BEGIN_WITH_DATA = {"README.md", "data.md", "recipes.md", "benchmarks.md", "methods.md", "architecture.md"}  # no run yet
 README_RECIPE = BLOCK.findall((ROOT / "README.md").read_text())[1][1]
 
 
@@ -36,16 +38,25 @@ def _run_shell(block: str, place: Path) -> None:
             _run(["bash", "-c", line], place)
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with the README's recipe, little data, a run of one epoch and its model file."""
+    place = tmp_path_factory.mktemp("trained")
+    for name, classes in (("birds", ("owl", "wren")), ("flowers", ("rose", "tulip"))):
+        write_domain(place / "data" / name, classes, train=10)
+    shutil.copy(place / "data" / "flowers" / "test" / "rose" / "0.png", place / "rose.jpg")
+    (place / "recipe.toml").write_text(README_RECIPE.replace("epochs = 15", "epochs = 1"))
+    _run(["prunus", "train", "recipe.toml", "--out", "run"], place)
+    _run(["prunus", "prune", "run", "--out", "model.prunus"], place)
+    return place
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
-def test_every_code_block_runs(page: Path, make_domain: Callable[..., Path], tmp_path: Path) -> None:
-    make_domain("data/birds", classes=("owl", "wren"), train=10)
-    rose = make_domain("data/flowers", classes=("rose", "tulip"), train=10) / "test" / "rose" / "0.png"
-    (tmp_path / "rose.jpg").write_bytes(rose.read_bytes())
-    if page.name == "model-file.md":
-        (tmp_path / "recipe.toml").write_text(README_RECIPE.replace("epochs = 15", "epochs = 1"))
-        _run(["prunus", "train", "recipe.toml", "--out", "run"], tmp_path)
-        _run(["prunus", "prune", "run", "--out", "model.prunus"], tmp_path)
+def test_every_code_block_runs(page: Path, trained: Path, tmp_path: Path) -> None:
+    kept = ["data", "rose.jpg"] if page.name in BEGIN_WITH_DATA else [each.name for each in trained.iterdir()]
+    for name in kept:
+        (shutil.copytree if (trained / name).is_dir() else shutil.copy)(trained / name, tmp_path / name)
     for kind, block in BLOCK.findall(page.read_text()):
         if kind == "toml":
             (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(block)
@@ -122,3 +133,20 @@ def test_the_model_file_page_shows_the_sizes_and_speeds_that_were_measured() -> 
     assert abs(speed["macs_ratio"] - 0.5) < 0.01
     fuzzed = json.loads((ROOT / "benchmarks" / "results" / "fuzz_model_file.json").read_text())
     assert fuzzed["count"] == sum(sum(counts.values()) for counts in fuzzed["outcomes"].values()) == 10_000
+
+
+def test_the_runtime_page_shows_the_speeds_that_were_measured_and_all_promises_hold() -> None:
+    text = (ROOT / "docs" / "runtime.md").read_text()
+    wanted = {"wrn28_4": (0.9, 1.7, 3.2, 6.5), "timm/resnet50": (0.9, 1.2, 2.4, 5.0)}
+    networks = json.loads((ROOT / "benchmarks" / "results" / "runtime_speed.json").read_text())["networks"]
+    assert networks.keys() == wanted.keys()
+    for name, rows in networks.items():
+        for row, least in zip(rows, wanted[name], strict=True):
+            assert row["speed_up"] >= least
+            shown = f"| `{name}` | {row['sparsity']:.0%} | {row['dense_ms']:.1f} | {row['ours_ms']:.1f} |"
+            assert f"{shown} {row['speed_up']:.2f} × | {row['gain_of_two_threads']:.2f} × |" in text
+    demo = json.loads((ROOT / "benchmarks" / "results" / "demo_speed.json").read_text())
+    gains = [gain for gain in demo["gains"] if gain["threads"] == 1]
+    for gain in gains:
+        assert f"| {gain['domain']} | {gain['promised']:.2f} × | {gain['speed_up']:.2f} × |" in text
+    assert sum(gain["realised"] for gain in gains) / len(gains) >= 0.75
