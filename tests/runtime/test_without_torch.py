@@ -193,7 +193,7 @@ def test_without_a_compiler_numpy_gives_the_same_answers_and_says_so_once(compil
 
 @pytest.mark.slow
 def test_without_a_compiler_an_instruction_set_cannot_be_chosen(compilerless: Path, model: Model) -> None:
-    arguments = ["-c", PREDICT, model.path, model.images, model.path.with_name("none.npy")]
+    arguments: list[str | Path] = ["-c", PREDICT, model.path, model.images, model.path.with_name("none.npy")]
     done = _run([compilerless / "python", *arguments], PRUNUS_ENGINE="portable")
     assert done.returncode != 0
     assert "unknown engine 'portable'; known: auto, numpy" in done.stderr
