@@ -9,11 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from prunus.images import Floats
-
-Logits = Callable[[Floats, list[str]], list[Floats]]
+from prunus.serving.ranking import Rank, Ranking
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class Waiting:
 
     image: Floats
     domain: str
-    answer: asyncio.Future[Floats]
+    answer: asyncio.Future[Ranking]
 
 
 class Batcher:
@@ -34,10 +31,10 @@ class Batcher:
     """
 
     def __init__(
-        self, logits: Logits, batch_images: int, window: float, others_come: Callable[[], bool] = lambda: True
+        self, rank: Rank, batch_images: int, window: float, others_come: Callable[[], bool] = lambda: True
     ) -> None:
         self.on_batch: Callable[[int], None] = lambda count: None
-        self._logits = logits
+        self._rank = rank
         self._batch_images = batch_images
         self._window = window
         self._others_come = others_come
@@ -49,8 +46,8 @@ class Batcher:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def submit(self, images: list[Floats], domain: str) -> list[asyncio.Future[Floats]]:
-        """Queue prepared images of one domain, and give their logits to come."""
+    def submit(self, images: list[Floats], domain: str) -> list[asyncio.Future[Ranking]]:
+        """Queue prepared images of one domain, and give their answers to come."""
         loop = asyncio.get_running_loop()
         added = [Waiting(image, domain, loop.create_future()) for image in images]
         self._waiting.extend(added)
@@ -76,8 +73,8 @@ class Batcher:
         if self._busy or not batch:
             return
         self._busy = True
-        images, domains = np.stack([each.image for each in batch]), [each.domain for each in batch]
-        done = asyncio.get_running_loop().run_in_executor(self._thread, self._logits, images, domains)
+        images, domains = [each.image for each in batch], [each.domain for each in batch]
+        done = asyncio.get_running_loop().run_in_executor(self._thread, self._rank, images, domains)
         done.add_done_callback(partial(self._finish, batch))
         self.on_batch(len(batch))
 
@@ -89,7 +86,7 @@ class Batcher:
                 batch.append(each)
         return batch
 
-    def _finish(self, batch: list[Waiting], done: asyncio.Future[list[Floats]]) -> None:
+    def _finish(self, batch: list[Waiting], done: asyncio.Future[list[Ranking]]) -> None:
         self._busy = False
         error = None if done.cancelled() else done.exception()
         for number, each in enumerate(batch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -11,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from prunus.serving.refusals import overloaded
 from prunus.serving.settings import ServeSettings
 
+LATE_SECONDS = 1.0
 MAX_HEAD_BYTES = 64 * 1024  # of a request line and headers
 
 
@@ -23,13 +25,13 @@ class GuardedConnection(HttpToolsProtocol):
     settings: ClassVar[ServeSettings]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock; a connection too many gets its answer, and more than that are dropped."""
+        """Start the clock; at the limit the longest idle connection makes room, or this one is told to come later."""
         super().connection_made(transport)
+        # asyncio forgets it for sockets that were bound by hand, and then a short answer is held back for 40 ms
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._since, self._head_bytes = self.loop.time(), 0
-        self._clock = self.loop.call_later(self.settings.request_seconds, self._check_clock)
-        if len(self.connections) > 2 * self.settings.max_connections:
-            transport.abort()
-        elif len(self.connections) > self.settings.max_connections:
+        self._wind_clock(self.settings.request_seconds)
+        if len(self.connections) > self.settings.max_connections and not self._make_room():
             self.app = too_many_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -59,13 +61,30 @@ class GuardedConnection(HttpToolsProtocol):
         self._since = self.loop.time()
         super().on_response_complete()
 
-    def _check_clock(self) -> None:
-        working = self.cycle is not None and not self.cycle.response_complete and not self.transport.is_closing()
-        rest = self._since + self.settings.request_seconds - self.loop.time()
-        if rest <= 0 and not working:
+    @property
+    def _working(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete and not self.transport.is_closing()
+
+    def _make_room(self) -> bool:
+        """Close the connection on which nothing has happened for the longest time."""
+        others = (each for each in self.connections if isinstance(each, GuardedConnection) and each is not self)
+        idle = [each for each in others if not each._working]
+        if idle:
+            min(idle, key=lambda each: each._since).transport.abort()
+        return bool(idle)
+
+    def _wind_clock(self, seconds: float) -> None:
+        self._clock = self.loop.call_later(seconds, self._check_clock, self.loop.time() + seconds)
+
+    def _check_clock(self, due: float) -> None:
+        now = self.loop.time()
+        if now > due + LATE_SECONDS:  # the whole process stood still, and the client could not be heard
+            self._since = now
+        rest = self._since + self.settings.request_seconds - now
+        if rest <= 0 and not self._working:
             self.transport.abort()
-            return
-        self._clock = self.loop.call_later(max(rest, 1.0), self._check_clock)
+        else:
+            self._wind_clock(max(rest, 0.1))
 
 
 def guarded(settings: ServeSettings) -> type[GuardedConnection]:

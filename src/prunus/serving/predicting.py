@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
 
-import numpy as np
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from prunus.errors import UnknownNameError
 from prunus.images import Floats
-from prunus.probabilities import softmax
 from prunus.serving.admission import Load
 from prunus.serving.answers import ClassAnswer, ImageAnswer, PredictAnswer
 from prunus.serving.patience import Patience
 from prunus.serving.pictures import label_of, prepare
+from prunus.serving.ranking import Ranking
 from prunus.serving.refusals import Refusal, overloaded
 from prunus.serving.service import Service
 from prunus.serving.uploads import Upload, boundary_of, split_uploads
@@ -45,25 +45,26 @@ async def predict(service: Service, request: Request, domain: str, top: int) -> 
             patience.refusal = late
             patience.watch(request.receive, Refusal(CLIENT_GONE, GONE))
             uploads, images = await _decode(service, body, boundary, domain)
-            rows = await asyncio.gather(*service.batcher.submit(images, domain))
+            rankings = await asyncio.gather(*service.batcher.submit(images, domain))
         classes = service.predictor.bundle.manifest.domains[domain].classes
         return PredictAnswer(
             domain=domain,
             milliseconds=round(1000 * (time.perf_counter() - start), 3),
             results=[
-                ImageAnswer(name=upload.name, predictions=most_probable(row, classes, top))
-                for upload, row in zip(uploads, rows, strict=True)
+                ImageAnswer(name=upload.name, predictions=most_probable(ranking, classes, top))
+                for upload, ranking in zip(uploads, rankings, strict=True)
             ],
         )
 
 
-def most_probable(logits_K: Floats, classes: Sequence[str], top: int) -> list[ClassAnswer]:
-    """Give the classes of the highest logits, as a predictor orders them."""
-    probabilities = softmax(logits_K[None])[0]
-    if not np.isfinite(probabilities).all():
+def most_probable(ranking: Ranking, classes: Sequence[str], top: int) -> list[ClassAnswer]:
+    """Name the first classes of a ranking."""
+    if not math.isfinite(ranking.probabilities[0]):
         raise Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the model computed numbers that are not finite")
-    order = np.argsort(-probabilities, kind="stable")[:top]
-    return [ClassAnswer(label=classes[k], probability=float(probabilities[k])) for k in order]
+    return [
+        ClassAnswer(label=classes[number], probability=probability)
+        for number, probability in zip(ranking.classes[:top], ranking.probabilities[:top], strict=True)
+    ]
 
 
 def _check_domain(service: Service, domain: str) -> None:

@@ -74,6 +74,7 @@ def make_server(service: Service, ready: Callable[[], None]) -> Server:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=24 * 3600,  # the guard closes what is idle
         timeout_graceful_shutdown=math.ceil(settings.request_seconds) + 5,
     )
     return Server(config, ready)

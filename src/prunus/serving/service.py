@@ -14,6 +14,7 @@ from prunus.serving.answers import DomainAnswer, DomainsAnswer, ExampleAnswer, L
 from prunus.serving.batcher import Batcher
 from prunus.serving.examples import Example, Examples
 from prunus.serving.metrics import Metrics
+from prunus.serving.ranking import ranking_of
 from prunus.serving.settings import ServeSettings
 
 DECODERS = 2  # each may hold one decoded image of the largest size
@@ -49,7 +50,9 @@ class Service:
 def make_service(name: str, predictor: Predictor, settings: ServeSettings, examples: Examples) -> Service:
     """Put the parts together."""
     admission = Admission(settings.max_queue, settings.max_held_bytes)
-    batcher = Batcher(predictor.logits, settings.batch_images, settings.batch_ms / 1000, lambda: admission.decoding > 0)
+    batcher = Batcher(
+        ranking_of(predictor), settings.batch_images, settings.batch_ms / 1000, lambda: admission.decoding > 0
+    )
     metrics = Metrics(lambda: admission.requests, lambda: admission.bytes)
     batcher.on_batch = metrics.batch
     domains = describe_domains(name, predictor.bundle, settings, examples)
