@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from prunus.verbs.export import export as export
     from prunus.verbs.inspect import inspect as inspect
     from prunus.verbs.prune import prune as prune
-    from prunus.verbs.report import report as report
+    from prunus.verbs.report import write_report as write_report
     from prunus.verbs.serve import serve as serve
     from prunus.verbs.train import resume as resume
     from prunus.verbs.train import train as train
@@ -61,10 +61,10 @@ _HOMES = {
     "export": "prunus.verbs.export",
     "inspect": "prunus.verbs.inspect",
     "prune": "prunus.verbs.prune",
-    "report": "prunus.verbs.report",
     "resume": "prunus.verbs.train",
     "serve": "prunus.verbs.serve",
     "train": "prunus.verbs.train",
+    "write_report": "prunus.verbs.report",
     "zoo": "prunus.verbs.zoo",
 }
 

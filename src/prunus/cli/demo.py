@@ -40,7 +40,12 @@ def command(
         highlight=False,
     )
     missing = f"none yet; pip install 'prunus[report]', then: prunus report {out}"
-    console.print(f"A page about it, for any browser: {results['report'] or missing}", highlight=False, markup=False)
+    console.print(
+        f"A page about it, for any browser: {results['report'] or missing}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
     console.print(
         f"Next: prunus predict {out / 'model.prunus'} IMAGE --domain {results['example']['domain']}", highlight=False
     )

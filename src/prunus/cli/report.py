@@ -15,11 +15,11 @@ def command(
     figures: Annotated[Path | None, typer.Option(help="Folder for the figures as SVG and PNG files.")] = None,
 ) -> None:
     """Write one page about runs: trade-off, tables, usage, sharing, training, latency and bytes."""
-    from prunus.verbs.report import report
+    from prunus.verbs.report import write_report
 
     console = Console(highlight=False, soft_wrap=True)
     with Console(stderr=True).status("reading runs"):
-        written = report(runs, out, figures)
+        written = write_report(runs, out, figures)
     for name, reason in written.left_out.items():
         console.print(f"left out: {name}: {reason}", markup=False)
     count = f"{len(written.runs)} run{'s' * (len(written.runs) > 1)}"

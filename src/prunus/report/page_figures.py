@@ -17,6 +17,7 @@ Plot = dict[str, Any]  # "data" and "layout" of plotly.js
 
 INK, MUTED, LOW, HIGH = "$ink", "$muted", "$low", "$high"
 NUM_COLOURS = 10
+LONGEST = 22  # characters of a name on an axis
 COSTS = {"params": "parameters", "macs": "MACs"}  # name of a ratio -> what it is of
 WIDE = 5  # a larger spread of costs is drawn on a logarithmic axis
 TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]
@@ -30,6 +31,16 @@ def colour(number: int) -> str:
 def plain(text: str) -> str:
     """Write a text so that plotly.js shows it as it is."""
     return escape(text, quote=False)
+
+
+def short(text: str) -> str:
+    """Write a name so that it fits beside a figure; the end tells layers apart."""
+    return plain(text if len(text) <= LONGEST else f"…{text[1 - LONGEST :]}")
+
+
+def named_ticks(names: Sequence[str]) -> Plot:
+    """Let an axis show names, shortened where they are long."""
+    return {"tickvals": [plain(name) for name in names], "ticktext": [short(name) for name in names]}
 
 
 def series(board: Board) -> dict[str, list[Entry]]:
@@ -103,7 +114,7 @@ def domains_figure(board: Board) -> Plot:
     layout = {
         "height": 140 + 46 * len(board.domains),
         "xaxis": {"title": {"text": "accuracy, %"}},
-        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True},
+        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True} | named_ticks(board.domains),
         "showlegend": True,
     }
     return {"data": data, "layout": layout}

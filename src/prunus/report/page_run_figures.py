@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from prunus.report.page_figures import HIGH, INK, LOW, MUTED, Plot, colour, plain
+from prunus.report.page_figures import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page_run import Bench, ReportedRun, Speed
 
-LONGEST = 22  # characters of a layer's name beside the heat map; the end tells layers apart
 ANY = "any domain"
 OURS = "Prunus"
 
@@ -33,16 +32,15 @@ def usage_figure(run: ReportedRun) -> Plot:
     layers = run.inside.layers
     domains = list(layers[0].usage)
     rows = [[100 * layer.usage[name] for name in domains] + [100 * layer.union] for layer in layers]
-    names = [plain(layer.name) for layer in layers]
-    figure = _heat_map(rows, [*map(plain, domains), ANY], names, "%{y}<br>%{x}: %{z:.1f} % of the kernels")
-    figure["layout"]["yaxis"] |= {"tickvals": names, "ticktext": [_short(layer.name) for layer in layers]}
+    names = [layer.name for layer in layers]
+    figure = _heat_map(rows, [*domains, ANY], names, "%{y}<br>%{x}: %{z:.1f} % of the kernels")
     figure["layout"]["height"] = 110 + 24 * len(layers)
     return figure
 
 
 def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Plot:
     """Draw how much every two domains share."""
-    names = [plain(name) for name in sharing]
+    names = list(sharing)
     rows = [[100 * share for share in row.values()] for row in sharing.values()]
     figure = _heat_map(rows, names, names, "%{y} and %{x}: %{z:.1f} % of the kernels of either are used by both")
     figure["layout"]["height"] = 120 + 44 * len(names)
@@ -109,8 +107,8 @@ def speed_name(speed: Speed) -> str:
 def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[str], hover: str) -> Plot:
     trace = {
         "type": "heatmap",
-        "x": list(xs),
-        "y": list(ys),
+        "x": [plain(name) for name in xs],
+        "y": [plain(name) for name in ys],
         "z": [list(row) for row in rows],
         "zmin": 0,
         "zmax": 100,
@@ -122,10 +120,11 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
         "textfont": {"color": INK},
         "hovertemplate": f"{hover}<extra></extra>",
     }
+    shared = {"type": "category", "showgrid": False, "automargin": True}
     layout = {
         "margin": {"l": 56, "r": 12, "t": 12, "b": 12},
-        "xaxis": {"type": "category", "side": "top", "showgrid": False, "automargin": True},
-        "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False, "automargin": True},
+        "xaxis": shared | {"side": "top"} | named_ticks(xs),
+        "yaxis": shared | {"autorange": "reversed"} | named_ticks(ys),
     }
     return {"data": [trace], "layout": layout}
 
@@ -147,7 +146,3 @@ def _curves(data: list[Plot], title: str) -> Plot:
     whole = {"title": {"text": "epoch"}, "tickformat": "d"}
     layout = {"height": 400, "xaxis": whole, "yaxis": {"title": {"text": title}, "rangemode": "tozero"}}
     return {"data": data, "layout": layout | {"showlegend": True, "hovermode": "x unified"}}
-
-
-def _short(name: str) -> str:
-    return plain(name if len(name) <= LONGEST else f"…{name[1 - LONGEST :]}")

@@ -19,7 +19,7 @@ from prunus.training.observers import Observer, read_log
 from prunus.verbs.bench import bench
 from prunus.verbs.evaluate import Results, bundle_costs, evaluate
 from prunus.verbs.prune import prune
-from prunus.verbs.report import report
+from prunus.verbs.report import write_report
 from prunus.verbs.train import train_or_go_on
 
 BASELINE = "feature"
@@ -62,7 +62,7 @@ def demo(
 
 def _write_page(folder: Path) -> str | None:
     try:
-        return str(report(folder, folder / "report.html").page)
+        return str(write_report(folder, folder / "report.html").page)
     except MissingExtraError:
         return None
 

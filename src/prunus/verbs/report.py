@@ -34,7 +34,7 @@ class Report:
     figures: tuple[Path, ...]
 
 
-def report(
+def write_report(
     runs: str | Path | Sequence[str | Path], out: str | Path = "report.html", figures: str | Path | None = None
 ) -> Report:
     """Write a page about run folders, or folders of them, that needs nothing but a browser.
