@@ -4,13 +4,18 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format setup requirements clean
+.PHONY: demo test docs lint format setup requirements clean
 
 demo: $(READY)
 	$(BIN)/prunus demo
 
 test: lint
 	$(BIN)/pytest -n auto --dist loadfile
+
+# the theme announces its successor on every build; whatever else is said is an error
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo build/site/index.html
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -36,7 +41,7 @@ $(READY): requirements.txt pyproject.toml $(wildcard native/*) | $(UV)
 
 requirements: | $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.10 --no-emit-index-url --no-header \
-	  --extra train --extra onnx --extra serve --extra report --extra dev --upgrade pyproject.toml --output-file requirements.txt
+	  --extra train --extra onnx --extra serve --extra report --extra docs --extra dev --upgrade pyproject.toml --output-file requirements.txt
 
 clean:
 	rm -rf build .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis
