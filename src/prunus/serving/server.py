@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import signal
 import socket
@@ -83,6 +84,7 @@ def make_server(service: Service, ready: Callable[[], None]) -> Server:
 def run_service(service: Service, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; requests that were accepted are answered first."""
     warnings.filterwarnings("ignore", module="PIL")  # odd files of strangers are no news
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
     settings: ServeSettings = service.settings
     with listen(settings.host, settings.port) as listener:
         address = address_of(listener)

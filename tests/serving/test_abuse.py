@@ -1,0 +1,31 @@
+"""Short runs of the fuzzers: hostile uploads and what schemathesis makes of the schema are all refused properly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from live_service import live_service, picture
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_hostile_upload_breaks_a_service_or_the_next_answer(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "fuzz_uploads.py"), "--count", "200", "--seed", "1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "200 hostile uploads" in done.stdout
+    assert done.stderr == ""
+
+
+def test_no_request_that_schemathesis_invents_breaks_the_schema_or_the_service(tmp_path: Path) -> None:
+    with live_service(tmp_path) as live:
+        url = f"{live.client.base_url}/openapi.json"
+        options = ["--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--seed", "1", "--checks", "all"]
+        # random bytes fit the schema of an upload and are no image
+        options += ["--exclude-checks", "positive_data_acceptance", "--no-color"]
+        command = [sys.executable, "-m", "schemathesis.cli", "run", url, *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+        live.assert_right(picture(1))

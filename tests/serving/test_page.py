@@ -1,0 +1,159 @@
+"""The page in a real browser: a person chooses a domain, clicks an example, drops a file and reads the answer."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_service import Live, live_service, picture
+from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
+
+from prunus.serving.examples import Example
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium")
+
+EXAMPLES = {
+    "birds": [Example("an owl", picture(1), "image/png"), Example("a wren", picture(2), "image/png")],
+    "flowers": [Example("a rose", picture(5), "image/png")],
+}
+PHONE = {"width": 360, "height": 640}
+DROP = """([name, content]) => {
+  const data = new DataTransfer();
+  const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+  data.items.add(new File([bytes], name, { type: "image/png" }));
+  const event = KIND === "drop" ? new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: data })
+                                : new ClipboardEvent("paste", { bubbles: true, clipboardData: data });
+  document.getElementById("drop").dispatchEvent(event);
+}"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live_service(tmp_path_factory.mktemp("live"), EXAMPLES, max_upload_mb=1) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(live: Live, browser: Browser) -> Iterator[Page]:
+    context = browser.new_context()
+    found = context.new_page()
+    problems: list[str] = []
+    found.on("pageerror", lambda error: problems.append(str(error)))
+    found.on("console", lambda message: problems.append(message.text) if "Content Security" in message.text else None)
+    found.goto(str(live.client.base_url))
+    expect(found.get_by_label("birds")).to_be_checked()
+    yield found
+    context.close()
+    assert problems == []
+
+
+def _best(live: Live, content: bytes, domain: str) -> tuple[str, str]:
+    best = live.predictor.predict(content, domain)[0]
+    return best.label, f"{100 * best.probability:.1f}\u00a0%"
+
+
+def _expect_answer(page: Page, live: Live, content: bytes, domain: str) -> None:
+    label, share = _best(live, content, domain)
+    expect(page.locator("#time")).to_contain_text(f"{domain}: ")
+    first = page.locator("#results li").first
+    expect(first.locator(".label")).to_have_text(label)
+    expect(first.locator(".share")).to_have_text(share)
+
+
+def _give(page: Page, kind: str, name: str, content: bytes) -> None:
+    page.evaluate(DROP.replace("KIND", repr(kind)), [name, base64.b64encode(content).decode()])
+
+
+def test_an_example_of_a_chosen_domain_is_classified_with_one_click(page: Page, live: Live) -> None:
+    expect(page.get_by_role("button", name="Example")).to_have_count(2)
+    page.get_by_text("flowers", exact=True).click()
+    usage = live.service.domains.domains[1].usage
+    expect(page.locator("#usage-text")).to_contain_text(f"flowers uses {100 * usage:.1f}\u00a0% of the network")
+    page.get_by_role("button", name="Example: a rose").click()
+    _expect_answer(page, live, picture(5), "flowers")
+    expect(page.locator("#time")).to_contain_text("ms in the service")
+    width = page.locator("#results li .fill").first.evaluate("bar => bar.style.width")
+    assert float(width.removesuffix("%")) == pytest.approx(
+        100 * live.predictor.predict(picture(5), "flowers")[0].probability
+    )
+
+
+@pytest.mark.parametrize("kind", ["drop", "paste"])
+def test_a_file_that_is_dropped_or_pasted_is_classified_and_again_in_another_domain(
+    page: Page, live: Live, kind: str
+) -> None:
+    _give(page, kind, "mine.png", picture(7))
+    _expect_answer(page, live, picture(7), "birds")
+    expect(page.get_by_role("img", name="Your image mine.png")).to_be_visible()
+    page.get_by_text("flowers", exact=True).click()
+    _expect_answer(page, live, picture(7), "flowers")
+
+
+def test_several_chosen_files_are_all_answered(page: Page, live: Live) -> None:
+    names = [f"{seed}.png" for seed in range(3)]
+    page.get_by_label("Choose, drop or paste an image").set_input_files(
+        [FilePayload(name=name, mimeType="image/png", buffer=picture(seed)) for seed, name in enumerate(names)]
+    )
+    expect(page.locator(".result .name")).to_have_text(names)
+    labels = page.locator(".result").evaluate_all("all => all.map((one) => one.querySelector('.label').textContent)")
+    assert labels == [_best(live, picture(seed), "birds")[0] for seed in range(3)]
+
+
+def test_a_broken_file_shows_the_reason_and_the_next_good_one_the_answer(page: Page, live: Live) -> None:
+    _give(page, "drop", "<b>broken</b>.png", picture(1)[:60])
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("cannot read the image ('<b>broken</b>.png')")  # as text, not as markup
+    expect(page.locator("#results li")).to_have_count(0)
+    _give(page, "drop", "good.png", picture(2))
+    _expect_answer(page, live, picture(2), "birds")
+    expect(alert).to_be_hidden()
+
+
+def test_a_file_that_is_too_large_is_not_even_sent(page: Page) -> None:
+    _give(page, "drop", "large.png", bytes(1_100_000))
+    expect(page.get_by_role("alert")).to_contain_text("At most 1.0 MB at once, please; this is 1.1 MB.")
+
+
+def test_everything_is_reached_with_the_keyboard(page: Page, live: Live) -> None:
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("birds")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_label("flowers")).to_be_checked()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Choose, drop or paste an image")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Example: a rose")).to_be_focused()
+    page.keyboard.press("Enter")
+    _expect_answer(page, live, picture(5), "flowers")
+
+
+def test_a_phone_in_the_dark_shows_everything_without_scrolling_sideways(
+    live: Live, browser: Browser, tmp_path: Path
+) -> None:
+    context = browser.new_context(viewport=PHONE, color_scheme="dark", has_touch=True, is_mobile=True)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(str(live.client.base_url))
+    expect(page.get_by_text("Take a photograph")).to_be_visible()
+    assert page.locator("#camera").get_attribute("capture") == "environment"
+    page.get_by_role("button", name="Example: an owl").click()
+    _expect_answer(page, live, picture(1), "birds")
+    expect(page.locator("#results li").first).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert sum(map(int, dark.removeprefix("rgb(").removesuffix(")").split(","))) < 150
+    page.goto(f"{live.client.base_url}/docs")
+    expect(page.get_by_text("POST /predict/{domain}")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    context.close()
