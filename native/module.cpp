@@ -57,7 +57,7 @@ class NativeProgram {
     const prunus::Shape &in = program_.shape(inputs.at(0)), &out = program_.shape(program_.next_value());
     expect(kept.size() == static_cast<size_t>(out.channels) * (in.channels / groups), "kept has another size");
     const prunus::ConvolutionSpec spec{in.channels, out.channels, groups, window, static_cast<Activation>(activation), slope};
-    auto step = std::make_unique<prunus::Convolution>(spec, program_, inputs[0], kept.data(), kernels.data());
+    auto step = prunus::make_convolution(spec, program_, inputs[0], {kept.data(), kernels.data()});
     convolutions_.push_back(step.get());
     sizes_.push_back({kernels.shape(0), static_cast<size_t>(out.channels),
                       static_cast<size_t>(window.kernel[0]) * window.kernel[1]});

@@ -14,12 +14,26 @@ struct WindowSpec {
   int kernel[2], stride[2], pads[4], dilation[2];  // pads: top, left, bottom, right
 };
 
+// The blocks of a plane in parts, so that all threads have work; but for the last, a part is some whole pairs of blocks.
+struct Parts {
+  Parts(long blocks, long items, int threads) : blocks(blocks), pairs((blocks + 1) / 2) {
+    const long wanted = (4L * threads + items - 1) / items;
+    count = threads == 1 ? 1 : wanted < pairs ? wanted : pairs;
+  }
+  long first(long part) const {
+    const long block = pairs * part / count * 2;
+    return block < blocks ? block : blocks;
+  }
+  long blocks, pairs, count;
+};
+
 class Windows {
  public:
   Windows(const WindowSpec& spec, const Shape& input, const Shape& output);
 
   Window window() const { return {static_cast<int>(offsets_.size()), offsets_.data(), bits_.data()}; }
   bool copies() const { return copies_; }
+  bool pads() const { return spec_.pads[0] || spec_.pads[1] || spec_.pads[2] || spec_.pads[3]; }
   bool crops() const { return lattice_.height != output_.height || lattice_.width != output_.width; }
   const Shape& lattice() const { return lattice_; }  // `channels` are the phases of one input channel
   long channel() const { return lattice_.channels * lattice_.plane(); }

@@ -174,7 +174,7 @@ std::vector<float> computed(const Case& c, const std::string& kernels) {
   if (c.is_pool) {
     program.add(std::make_unique<PoolStep>(c.spec.window, program, 0, c.largest, c.count_pads), {0});
   } else {
-    auto step = std::make_unique<Convolution>(c.spec, program, 0, c.kept.data(), c.kernels.data());
+    auto step = make_convolution(c.spec, program, 0, {c.kept.data(), c.kernels.data()});
     const auto or_null = [](const std::vector<float>& v) { return v.empty() ? nullptr : v.data(); };
     step->set_domain(0, c.used.data(), or_null(c.scale), or_null(c.bias), or_null(c.ones));
     program.add(std::move(step), c.residual ? std::vector<int>{0, 0} : std::vector<int>{0});

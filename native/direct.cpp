@@ -1,0 +1,104 @@
+#include "direct.hpp"
+
+#include <algorithm>
+
+namespace prunus {
+
+DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
+    : Convolution(spec, program, input, kept), domains_(program.domains()) {
+  const int outputs = spec_.group_outputs(), inputs = spec_.group_inputs(), blocks = blocks_of_outputs();
+  const bool reordered = windows_.window().taps == 1;  // a padded 1x1 layer: rare, so that a copy will do
+  std::vector<uint32_t> rank(static_cast<size_t>(spec_.outputs) * inputs);
+  for (size_t k = 0, next = 0; k < rank.size(); k++) rank[k] = static_cast<uint32_t>(kept.kernels[k] ? next++ : next);
+  union_start_.assign(static_cast<size_t>(blocks) * spec_.inputs + 1, static_cast<uint32_t>(num_kept_));
+  for (int i = 0; i < spec_.inputs; i++) {
+    const int group = i / inputs, within = i % inputs;
+    int block = 0;  // all before it have begun
+    const auto begin = [&](int until) {
+      for (; block < until; block++)
+        union_start_[static_cast<size_t>(block) * spec_.inputs + i] = static_cast<uint32_t>(union_output_.size());
+    };
+    for (int o = 0; o < outputs; o++) {
+      const int output = group * outputs + o;
+      begin(output / kOutputBlock + 1);
+      const size_t stored = static_cast<size_t>(group) * outputs * inputs +
+                            (reordered ? static_cast<size_t>(o) * inputs + within : static_cast<size_t>(within) * outputs + o);
+      if (!kept.kernels[stored]) continue;
+      union_output_.push_back(static_cast<uint16_t>(output % kOutputBlock));
+      if (reordered) stored_.push_back(rank[stored]), own_weights_.push_back(weights_[rank[stored]]);
+    }
+    begin(blocks);
+  }
+  if (reordered) weights_ = own_weights_.data();
+}
+
+void DirectConvolution::set_used(int domain, const uint8_t* used) {
+  Lists& d = domains_.at(domain);
+  const int inputs = spec_.inputs, blocks = blocks_of_outputs();
+  for (int block = 0; block < blocks; block++) {
+    for (int i = 0; i < inputs; i++) {
+      d.start.push_back(static_cast<uint32_t>(d.list.size()));
+      const uint32_t first = union_start_[static_cast<size_t>(block) * inputs + i];
+      // an input's kernels lie together, output block after output block; behind its last those of the next input
+      const size_t next = block + 1 < blocks ? static_cast<size_t>(block + 1) * inputs + i : static_cast<size_t>(i) + 1;
+      const uint32_t last = block + 1 < blocks || i + 1 < inputs ? union_start_[next] : static_cast<uint32_t>(num_kept_);
+      for (uint32_t k = first; k < last; k++)
+        if (used[stored_.empty() ? k : stored_[k]]) d.list.push_back(static_cast<uint16_t>(k - first));
+    }
+    d.start.push_back(static_cast<uint32_t>(d.list.size()));
+  }
+  d.list.shrink_to_fit();
+}
+
+void DirectConvolution::compute(const Run& run) const {
+  const Lists& d = domains_[run.domain];
+  const bool crops = windows_.crops();
+  const long plane = crops ? windows_.lattice().plane() : run.program.shape(output).plane();
+  const long outs = blocks_of_outputs();
+  const Parts parts(windows_.lattice().blocks(), run.images * outs, run.context.workers.threads());
+  if (crops) run.context.cropped.grow(run.images * spec_.outputs * plane);
+  run.context.workers.each(run.images * outs * parts.count, [&](long item, int worker) {
+    const long image = item / (outs * parts.count), block = item / parts.count % outs, part = item % parts.count;
+    const int first = static_cast<int>(block) * kOutputBlock;
+    float* target = crops ? run.context.cropped.data() + image * spec_.outputs * plane : run.value(output, image);
+    Direct j{};
+    j.window = windows_.window();
+    j.pixels = windows_.lattice().pixels();
+    j.input = input(run, image);
+    j.channel = channel_;
+    j.inputs = spec_.inputs;
+    j.union_start = union_start_.data() + block * spec_.inputs;
+    j.union_output = union_output_.data();
+    j.start = d.start.data() + block * (spec_.inputs + 1);
+    j.list = d.list.data();
+    j.weights = weights_;
+    j.ones_weights = ones_weights(run.domain, first);
+    j.ones = j.ones_weights ? ones() : nullptr;
+    j.outputs = std::min(kOutputBlock, spec_.outputs - first);
+    j.output = target + first * plane;
+    j.output_plane = plane;
+    j.epilogue = crops ? Epilogue{} : epilogue(run, image, first);
+    j.sums = run.context.scratch[worker].sums.data();
+    kernels_.direct(j, parts.first(part), parts.first(part + 1));
+  });
+  if (crops) crop(run, plane);
+}
+
+// Where the lattice is larger than the output: copy what belongs to it, and finish only then.
+void DirectConvolution::crop(const Run& run, long plane) const {
+  const Shape& out = run.program.shape(output);
+  run.context.workers.each(run.images * spec_.outputs, [&](long item, int) {
+    const long image = item / spec_.outputs, o = item % spec_.outputs;
+    float* target = run.value(output, image) + o * out.plane();
+    windows_.crop(run.context.cropped.data() + item * plane, target);
+    const Epilogue e = epilogue(run, image, static_cast<int>(o));
+    const Elementwise scaled{Elementwise::Kind::affine, target, nullptr, e.scale ? *e.scale : 1.0f, e.bias ? *e.bias : 0.0f,
+                             e.residual ? Activation::none : e.activation, e.slope, target};
+    kernels_.elementwise(scaled, out.blocks());
+    if (!e.residual) return;
+    const Elementwise sum{Elementwise::Kind::add, target, e.residual, 1, 0, e.activation, e.slope, target};
+    kernels_.elementwise(sum, out.blocks());
+  });
+}
+
+}  // namespace prunus
