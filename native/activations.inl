@@ -1,0 +1,81 @@
+// Activations, a vector at a time; included inside a namespace that defines Vec.
+
+
+template <class V>
+static inline V exponential(V x) {
+  x = V::min(V::max(x, V::all(-87.0f)), V::all(88.0f));
+  const V n = V::round(x * V::all(1.44269504f));
+  V r = V::fma(n, V::all(-0.693359375f), x);
+  r = V::fma(n, V::all(2.12194440e-4f), r);
+  V p = V::all(1.9875691500e-4f);
+  p = V::fma(p, r, V::all(1.3981999507e-3f));
+  p = V::fma(p, r, V::all(8.3334519073e-3f));
+  p = V::fma(p, r, V::all(4.1665795894e-2f));
+  p = V::fma(p, r, V::all(1.6666665459e-1f));
+  p = V::fma(p, r, V::all(5.0000001201e-1f));
+  return V::fma(p * r, r, r + V::all(1.0f)) * V::pow2(n);
+}
+
+template <class V>
+static inline V sigmoid(V x) { return V::all(1.0f) / (V::all(1.0f) + exponential(V::zero() - x)); }
+
+template <class V>
+static inline V tanh(V x) {
+  // near zero the quotient below would lose digits
+  const V square = x * x;
+  V series = V::all(-17.0f / 315.0f);
+  series = V::fma(series, square, V::all(2.0f / 15.0f));
+  series = V::fma(series, square, V::all(-1.0f / 3.0f));
+  series = V::fma(series * square, x, x);
+  const V e = exponential(V::min(x, V::all(20.0f)) * V::all(2.0f));
+  const V quotient = (e - V::all(1.0f)) / (e + V::all(1.0f));
+  return V::select(V::less(V::abs(x), V::all(0.1f)), series, quotient);
+}
+
+// Abramowitz and Stegun 7.1.26: at most 1.5e-7 away
+template <class V>
+static inline V error_function(V x) {
+  const V a = V::abs(x), t = V::all(1.0f) / V::fma(a, V::all(0.3275911f), V::all(1.0f));
+  V p = V::all(1.061405429f);
+  p = V::fma(p, t, V::all(-1.453152027f));
+  p = V::fma(p, t, V::all(1.421413741f));
+  p = V::fma(p, t, V::all(-0.284496736f));
+  p = V::fma(p, t, V::all(0.254829592f));
+  const V y = V::all(1.0f) - p * t * exponential(V::zero() - a * a);
+  return V::select(V::less(x, V::zero()), V::zero() - y, y);
+}
+
+template <class V>
+static inline V logarithm_of_one_plus_exp(V x) {  // softplus, for mish
+  alignas(64) float lanes[V::width];
+  x.store(lanes);
+  for (float& each : lanes) each = each > 20.0f ? each : __builtin_log1pf(__builtin_expf(each));
+  return V::load(lanes);
+}
+
+template <class V>
+static inline V activate(V x, Activation activation, float slope) {
+  const V zero = V::zero(), one = V::all(1.0f);
+  switch (activation) {
+    case Activation::none: return x;
+    case Activation::relu: return V::max(x, zero);
+    case Activation::relu6: return V::min(V::max(x, zero), V::all(6.0f));
+    case Activation::leaky_relu: return V::select(V::less(x, zero), x * V::all(slope), x);
+    case Activation::elu: return V::select(V::less(x, zero), (exponential(x) - one) * V::all(slope), x);
+    case Activation::silu: return x * sigmoid(x);
+    case Activation::gelu:
+      return x * V::all(0.5f) * (one + error_function(x * V::all(0.70710678f)));
+    case Activation::gelu_tanh:
+      return x * V::all(0.5f) *
+             (one + tanh(V::all(0.79788456f) * V::fma(x * x * x, V::all(0.044715f), x)));
+    case Activation::mish: return x * tanh(logarithm_of_one_plus_exp(x));
+    case Activation::hard_swish:
+      return x * V::min(V::max(x + V::all(3.0f), zero), V::all(6.0f)) * V::all(1.0f / 6.0f);
+    case Activation::hard_sigmoid:
+      return V::min(V::max(x + V::all(3.0f), zero), V::all(6.0f)) * V::all(1.0f / 6.0f);
+    case Activation::sigmoid: return sigmoid(x);
+    case Activation::tanh: return tanh(x);
+  }
+  return x;
+}
+

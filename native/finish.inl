@@ -1,0 +1,36 @@
+// What ends every kernel: scale, bias, residual and activation, and the masks of windows.
+
+// Finish the sums of one output channel at one place.
+template <class V, int N>
+static inline void finish(V (&x)[N], const Epilogue& e, long channel, long place, float* output) {
+  const V scale = e.scale ? V::all(e.scale[channel]) : V::all(1.0f);
+  const V bias = e.bias ? V::all(e.bias[channel]) : V::zero();
+  for (int i = 0; i < N; i++) x[i] = V::fma(x[i], scale, bias);
+  if (e.residual) {
+    const float* residual = e.residual + channel * e.residual_plane + place;
+    for (int i = 0; i < N; i++) x[i] = x[i] + V::load(residual + i * V::width);
+  }
+  if (e.activation == Activation::relu) {  // by far the most frequent: no jump
+    for (int i = 0; i < N; i++) x[i] = V::max(x[i], V::zero());
+  } else if (e.activation != Activation::none) {
+    for (int i = 0; i < N; i++) x[i] = activate(x[i], e.activation, e.slope);
+  }
+  for (int i = 0; i < N; i++) x[i].store(output + i * V::width);
+}
+
+// Ask for the lines that a later output channel will read and write: planes lie too far apart for the processor to guess.
+template <class V, int N>
+static inline void expect_output(const Epilogue& e, long channel, long place, const float* output, long plane) {
+  for (int i = 0; i < N * V::width; i += kBlock) {
+    __builtin_prefetch(output + channel * plane + place + i, 1);
+    if (e.residual) __builtin_prefetch(e.residual + channel * e.residual_plane + place + i, 0);
+  }
+}
+constexpr long kAhead = 4;  // output channels
+
+template <class V>
+static inline uint32_t lane_bits(const Window& w, long place, int tap) {
+  constexpr uint32_t all = V::width == 32 ? 0xffffffffu : (1u << V::width) - 1;
+  return w.bits[place / kBlock * w.taps + tap] >> (place % kBlock) & all;
+}
+

@@ -1,0 +1,119 @@
+// Convolutions of windows: direct and depthwise.
+
+// Take the shifted inputs of one tile into registers, and let every kernel that reads this input add to its output.
+template <class V, int T, int N>
+static inline void accumulate(const float* input, const long* offset, const typename V::Mask (*masks)[N], const uint16_t* list,
+                              long count, const uint16_t* outputs, const float* weights, const float* next, long taps,
+                              float* sums) {
+  V x[T][N];
+#pragma GCC unroll 16
+  for (int t = 0; t < T; t++)
+#pragma GCC unroll 4
+    for (int i = 0; i < N; i++) x[t][i] = V::load(input + offset[t] + i * V::width, masks[t][i]);
+  for (long k = 0; k < count; k++) {
+    const long kernel = list[k];
+    const float* w = weights + kernel * taps;
+    __builtin_prefetch(next + kernel * taps);  // the next input's kernels lie elsewhere
+    float* sum = sums + outputs[kernel] * static_cast<long>(N * V::width);
+    V s[N];
+#pragma GCC unroll 4
+    for (int i = 0; i < N; i++) s[i] = V::load(sum + i * V::width);
+#pragma GCC unroll 16
+    for (int t = 0; t < T; t++) {
+      const V each = V::all(w[t]);
+#pragma GCC unroll 4
+      for (int i = 0; i < N; i++) s[i] = V::fma(x[t][i], each, s[i]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < N; i++) s[i].store(sum + i * V::width);
+  }
+}
+
+template <class V, int N>
+using Accumulate = void (*)(const float*, const long*, const typename V::Mask (*)[N], const uint16_t*, long, const uint16_t*,
+                            const float*, const float*, long, float*);
+template <class V, int N>
+static constexpr Accumulate<V, N> kAccumulate[kMaxTaps + 1] = {
+    nullptr,          accumulate<V, 1, N>, accumulate<V, 2, N>, accumulate<V, 3, N>, accumulate<V, 4, N>,
+    accumulate<V, 5, N>, accumulate<V, 6, N>, accumulate<V, 7, N>, accumulate<V, 8, N>, accumulate<V, 9, N>};
+
+struct Counting {
+  uint16_t n[kOutputBlock];
+  constexpr Counting() : n() {
+    for (int i = 0; i < kOutputBlock; i++) n[i] = static_cast<uint16_t>(i);
+  }
+};
+static constexpr Counting kCounting;
+
+template <class V, int N>
+static void direct_tile(const Direct& d, long place) {
+  constexpr long tile = N * V::width;
+  const int taps = d.window.taps;
+  typename V::Mask masks[kMaxTaps][N];
+  for (long i = 0; i < d.outputs * tile; i += V::width) V::zero().store(d.sums + i);
+  for (int first = 0; first < taps; first += kMaxTaps) {  // large windows: nine taps at a time
+    const int some = taps - first < kMaxTaps ? taps - first : kMaxTaps;
+    for (int t = 0; t < some; t++)
+      for (int n = 0; n < N; n++) masks[t][n] = V::mask(lane_bits<V>(d.window, place + n * V::width, first + t));
+    const long* offset = d.window.offset + first;
+    const Accumulate<V, N> step = kAccumulate<V, N>[some];
+    for (long i = 0; i < d.inputs; i++) {
+      const uint32_t begin = d.start[i], end = d.start[i + 1], kept = d.union_start[i];
+      if (begin == end) continue;
+      const float* input = d.input + i * d.channel + place;
+      const float* weights = d.weights + static_cast<long>(kept) * taps + first;
+      const float* next = i + 1 < d.inputs ? d.weights + static_cast<long>(d.union_start[i + 1]) * taps + first : weights;
+      const uint16_t *list = d.list + begin, *outputs = d.union_output + kept;
+      if (some == kMaxTaps) accumulate<V, kMaxTaps, N>(input, offset, masks, list, end - begin, outputs, weights, next, taps, d.sums);
+      else step(input, offset, masks, list, end - begin, outputs, weights, next, taps, d.sums);
+    }
+    if (d.ones)
+      step(d.ones + place, offset, masks, kCounting.n, d.outputs, kCounting.n, d.ones_weights + first, d.ones_weights + first,
+           taps, d.sums);
+  }
+  for (long o = 0; o < d.outputs; o++) {
+    V x[N];
+    for (int n = 0; n < N; n++) x[n] = V::load(d.sums + o * tile + n * V::width);
+    finish<V, N>(x, d.epilogue, o, place, d.output + o * d.output_plane + place);
+  }
+}
+
+// The last block of a plane is often half empty: then half a vector will do.
+static inline bool half_is_enough(long place, long pixels) { return Half::width < Vec::width && pixels - place <= Half::width; }
+
+static void direct(const Direct& d, long first_block, long last_block) {
+  constexpr int many = Vec::width == 8 ? 1 : 3;  // nine shifted inputs of so many vectors fit the registers
+  constexpr long w = Vec::width;
+  const long end = last_block * kBlock;
+  long place = first_block * kBlock;
+  const auto fits = [&](long vectors) { return place + vectors * w <= end; };
+  while (fits(many) && (many == 1 || end - place != 4 * w || half_is_enough(place + 3 * w, d.pixels)))
+    direct_tile<Vec, many>(d, place), place += many * w;
+  while (many > 1 && fits(2)) direct_tile<Vec, 2>(d, place), place += 2 * w;
+  for (; place < end; place += w)
+    half_is_enough(place, d.pixels) ? direct_tile<Half, 1>(d, place) : direct_tile<Vec, 1>(d, place);
+}
+
+template <int N>
+static inline void depthwise_tile(const Depthwise& d, long place) {
+  Vec sum[N];
+  for (int n = 0; n < N; n++) sum[n] = Vec::zero();
+  for (int t = 0; t < d.window.taps; t++) {
+    const Vec w = Vec::all(d.weights[t]);
+    for (int n = 0; n < N; n++) {
+      const long p = place + n * Vec::width;
+      const Vec::Mask mask = Vec::mask(lane_bits<Vec>(d.window, p, t));
+      sum[n] = Vec::fma(Vec::load(d.input + d.window.offset[t] + p, mask), w, sum[n]);
+      if (d.ones) sum[n] = Vec::fma(Vec::load(d.ones + d.window.offset[t] + p, mask), Vec::all(d.ones_weights[t]), sum[n]);
+    }
+  }
+  finish<Vec, N>(sum, d.epilogue, 0, place, d.output + place);
+}
+
+static void depthwise(const Depthwise& d, long blocks) {
+  const long end = blocks * kBlock;
+  long place = 0;
+  for (; place + 4 * Vec::width <= end; place += 4 * Vec::width) depthwise_tile<4>(d, place);
+  for (; place < end; place += Vec::width) depthwise_tile<1>(d, place);
+}
+
