@@ -13,7 +13,14 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_opens_offline(tmp_path: Path) -> None:
-    command = [Path(sys.executable).parent / "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+    command = [
+        str(Path(sys.executable).parent / "mkdocs"),
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +102,9 @@ def bench(
     rivals = _Rivals(bundle, chosen)
     speeds: list[Speed] = []
     for count in counts:
-        speeds += _measure(_runs(Path(model), count, chosen, rivals), count, bundle.manifest.image_size, batch, rounds)
+        runs = _runs(Path(model), count, chosen, rivals)
+        with _torch_threads(count):
+            speeds += _measure(runs, count, bundle.manifest.image_size, batch, rounds)
     return Benchmark(
         str(Path(model).name),
         bundle.manifest.backbone,
@@ -178,7 +182,7 @@ class _Rivals:
         """Give what can be run with so many threads."""
         found = {key: _session(model, threads) for key, model in self._models.items()}
         if self._torch is not None:
-            found[TORCH_DENSE, None] = _torch_run(self._torch, threads)
+            found[TORCH_DENSE, None] = _torch_run(self._torch)
         return found
 
     def _try(self, engine: str, prepare: Callable[[], None]) -> None:
@@ -225,12 +229,26 @@ def _session(model: bytes, threads: int) -> Run:
     return lambda images: session.run(None, {"images": images})
 
 
-def _torch_run(network: Any, threads: int) -> Run:  # noqa: ANN401  # torch is optional here
+def _torch_run(network: Any) -> Run:  # noqa: ANN401  # torch is optional here
     import torch  # noqa: PLC0415
 
     def run(images: Floats) -> object:
-        torch.set_num_threads(threads)
         with torch.inference_mode():
             return network(torch.from_numpy(images))
 
     return run
+
+
+@contextmanager
+def _torch_threads(count: int) -> Iterator[None]:
+    """Let torch, where it is loaded, compute with so many threads; the number holds for the whole process."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

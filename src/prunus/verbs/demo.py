@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
-
 from prunus.config import Recipe
 from prunus.data.opening import open_domain
 from prunus.data.sources import bundled
@@ -18,7 +16,7 @@ from prunus.report.plots import write_plots
 from prunus.runtime.predictor import Predictor
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, read_log
-from prunus.verbs.bench import Benchmark, bench
+from prunus.verbs.bench import bench
 from prunus.verbs.evaluate import Results, bundle_costs, evaluate
 from prunus.verbs.prune import prune
 from prunus.verbs.report import write_report
@@ -58,17 +56,8 @@ def demo(
     costs = bundle_costs(predictor.bundle, has_switches=True)
     write_plots(folder / "plots", results, costs, read_log(RunFolder(folder).log))
     write_json(folder / "results.json", results)
-    write_json(folder / "bench.json", asdict(_time(model)))
+    write_json(folder / "bench.json", asdict(bench(model, threads=(1,), rounds=ROUNDS)))
     return results | {"report": _write_page(folder)}
-
-
-def _time(model: Path) -> Benchmark:
-    """Time the model with one thread, and leave torch with as many as it had: another training may follow."""
-    threads = torch.get_num_threads()
-    try:
-        return bench(model, threads=(1,), rounds=ROUNDS)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _write_page(folder: Path) -> str | None:
