@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -91,7 +92,7 @@ def memory_mb(process: subprocess.Popen[str]) -> float:
 
 def measure(model: Path, requests: int, connections: int, rounds: int) -> dict[str, object]:
     """Load a service in rounds."""
-    pool = make_questions(model)
+    load, pool = os.getloadavg()[0], make_questions(model)
     many = [pool[i % len(pool)] for i in range(requests)]
     parts = [many[i::rounds] for i in range(rounds)]
     together, alone = [], []
@@ -110,6 +111,7 @@ def measure(model: Path, requests: int, connections: int, rounds: int) -> dict[s
         **found,
         "speed_up": round(float(np.median(rates)), 2),
         "memory_mb": {"before": round(before, 1), "after": round(after, 1)},
+        "load_before": round(load, 1),  # of the whole machine: more than 0 slows what is measured
         "machine": describe_machine(),
     }
 

@@ -15,6 +15,7 @@ from live_service import Live, encode, live_service, picture
 from PIL import Image
 
 from prunus.errors import PrunusError, UnknownNameError
+from prunus.serving.decoding import SMALL_BYTES, SMALL_PIXELS
 from prunus.serving.examples import Example
 from prunus.serving.settings import parse_settings
 
@@ -124,6 +125,12 @@ def test_what_describes_the_interface_loads_nothing_from_elsewhere(live: Live) -
 def test_a_photograph_with_a_preview_inside_is_no_animation(live: Live) -> None:
     frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "blue")]
     live.assert_right(encode(frames, "MPO"))
+
+
+def test_a_small_file_with_many_pixels_is_answered_too(live: Live) -> None:
+    teal = encode([Image.new("RGB", (900, 900), "teal")], "PNG")
+    assert len(teal) < SMALL_BYTES < 900 * 900 > SMALL_PIXELS
+    live.assert_right(teal, picture(1))
 
 
 def _frames() -> list[Image.Image]:

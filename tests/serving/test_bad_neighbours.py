@@ -174,7 +174,7 @@ def test_a_large_image_that_is_being_decoded_does_not_stop_the_event_loop(tmp_pa
 
         thread = threading.Thread(target=upload)
         thread.start()
-        _until(lambda: live.service.admission.decoding == 1 or finished.is_set())
+        _until(lambda: live.service.admission.arriving == 1 or finished.is_set())
         answered = 0
         with httpx.Client(base_url=live.client.base_url, timeout=60) as client:
             while not finished.is_set():

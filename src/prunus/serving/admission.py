@@ -16,7 +16,7 @@ class Admission:
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
         self.requests = 0
-        self.decoding = 0  # of these, the ones whose images are not ready yet
+        self.arriving = 0  # requests that are being sent or decoded, and will join a batch
         self.bytes = 0
         self._max_requests = max_requests
         self._max_bytes = max_bytes
@@ -43,6 +43,7 @@ class Admission:
         try:
             yield load
         finally:
+            load.arrived()
             self.bytes -= load.bytes
 
     def take(self, count: int) -> None:
@@ -58,6 +59,13 @@ class Load:
     def __init__(self, admission: Admission) -> None:
         self.bytes = 0
         self._admission = admission
+        self._arriving = True
+        admission.arriving += 1
+
+    def arrived(self) -> None:
+        """Say that no other request need wait for this one."""
+        self._admission.arriving -= self._arriving
+        self._arriving = False
 
     def add(self, count: int) -> None:
         """Count more bytes."""

@@ -1,4 +1,4 @@
-"""Images of different requests and domains computed together: whoever comes within a small window shares a pass."""
+"""Requests of different clients and domains worked on together: whoever comes within a small window shares a pass."""
 
 from __future__ import annotations
 
@@ -9,33 +9,31 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from prunus.images import Floats
-from prunus.serving.ranking import Rank, Ranking
+from prunus.serving.ranking import Job, Outcome, Ranked, Work
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """An image whose turn will come; a cancelled answer is never computed."""
+    """A request whose turn will come; a cancelled answer is never worked on."""
 
-    image: Floats
-    domain: str
-    answer: asyncio.Future[Ranking]
+    job: Job
+    answer: asyncio.Future[Ranked]
 
 
 class Batcher:
-    """Collects images on the event loop and computes them in a thread of its own, one batch at a time.
+    """Collects requests on the event loop and works on them in a thread of its own, one batch at a time.
 
     Args:
-        window: seconds that an image waits for others that are on their way.
+        window: seconds that a request waits for others that are on their way.
         others_come: tells whether any are; where none is, a batch starts at once.
     """
 
     def __init__(
-        self, rank: Rank, batch_images: int, window: float, others_come: Callable[[], bool] = lambda: True
+        self, work: Work, batch_requests: int, window: float, others_come: Callable[[], bool] = lambda: True
     ) -> None:
-        self.on_batch: Callable[[int], None] = lambda count: None
-        self._rank = rank
-        self._batch_images = batch_images
+        self.on_batch: Callable[[int], None] = lambda images: None
+        self._work = work
+        self._batch_requests = batch_requests
         self._window = window
         self._others_come = others_come
         self._waiting: deque[Waiting] = deque()
@@ -46,21 +44,21 @@ class Batcher:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def submit(self, images: list[Floats], domain: str) -> list[asyncio.Future[Ranking]]:
-        """Queue prepared images of one domain, and give their answers to come."""
+    def submit(self, job: Job) -> asyncio.Future[Ranked]:
+        """Queue a request, and give its answer to come."""
         loop = asyncio.get_running_loop()
-        added = [Waiting(image, domain, loop.create_future()) for image in images]
-        self._waiting.extend(added)
+        waiting = Waiting(job, loop.create_future())
+        self._waiting.append(waiting)
         if not self._busy:
             self._plan(loop)
-        return [each.answer for each in added]
+        return waiting.answer
 
     def close(self) -> None:
-        """End the thread after what it computes now."""
+        """End the thread after what it works on now."""
         self._thread.shutdown()
 
     def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
-        if len(self._waiting) >= self._batch_images or not self._others_come():
+        if len(self._waiting) >= self._batch_requests or not self._others_come():
             self._start()
         elif self._timer is None:
             self._timer = loop.call_later(self._window, self._start)
@@ -69,32 +67,35 @@ class Batcher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._busy:
+            return
         batch = self._next_batch()
-        if self._busy or not batch:
+        if not batch:
             return
         self._busy = True
-        images, domains = [each.image for each in batch], [each.domain for each in batch]
-        done = asyncio.get_running_loop().run_in_executor(self._thread, self._rank, images, domains)
+        jobs = [each.job for each in batch]
+        done = asyncio.get_running_loop().run_in_executor(self._thread, self._work, jobs)
         done.add_done_callback(partial(self._finish, batch))
-        self.on_batch(len(batch))
 
     def _next_batch(self) -> list[Waiting]:
         batch: list[Waiting] = []
-        while self._waiting and len(batch) < self._batch_images and not self._busy:
+        while self._waiting and len(batch) < self._batch_requests:
             each = self._waiting.popleft()
             if not each.answer.done():  # whoever asked may have gone
                 batch.append(each)
         return batch
 
-    def _finish(self, batch: list[Waiting], done: asyncio.Future[list[Ranking]]) -> None:
+    def _finish(self, batch: list[Waiting], done: asyncio.Future[list[Outcome]]) -> None:
         self._busy = False
-        error = None if done.cancelled() else done.exception()
-        for number, each in enumerate(batch):
+        error = done.exception()
+        outcomes = [error] * len(batch) if error is not None else done.result()
+        for each, outcome in zip(batch, outcomes, strict=True):
             if each.answer.done():
                 continue
-            if error is not None:
-                each.answer.set_exception(error)
+            if isinstance(outcome, Ranked):
+                each.answer.set_result(outcome)
             else:
-                each.answer.set_result(done.result()[number])
+                each.answer.set_exception(outcome)
+        self.on_batch(sum(len(outcome.rankings) for outcome in outcomes if isinstance(outcome, Ranked)))
         if self._waiting:
             self._start()  # they have waited for as long as the last batch took

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from prunus.errors import UnknownNameError
-from prunus.images import Floats
 from prunus.serving.admission import Load
 from prunus.serving.answers import ClassAnswer, ImageAnswer, PredictAnswer
+from prunus.serving.decoding import SMALL_BYTES, Body, NotSmall, decode, decode_small
 from prunus.serving.patience import Patience
-from prunus.serving.pictures import label_of, prepare
-from prunus.serving.ranking import Ranking
+from prunus.serving.ranking import Job, Ranked, Ranking
 from prunus.serving.refusals import Refusal, overloaded
 from prunus.serving.service import Service
-from prunus.serving.uploads import Upload, boundary_of, split_uploads
+from prunus.serving.uploads import boundary_of
 
 CLIENT_GONE = 499  # no standard status says it; proxies use this one
 GONE = "the client closed the connection"
@@ -39,20 +38,19 @@ async def predict(service: Service, request: Request, domain: str, top: int) -> 
         admission.load() as load,
         Patience(settings.request_seconds, Refusal(HTTPStatus.REQUEST_TIMEOUT, slow, hang_up=True)) as patience,
     ):
-        body = await _read_body(request, settings.max_upload_bytes, load)
+        content = await _read_body(request, settings.max_upload_bytes, load)
         start = time.perf_counter()
         with admission.place():
             patience.refusal = late
             patience.watch(request.receive, Refusal(CLIENT_GONE, GONE))
-            uploads, images = await _decode(service, body, boundary, domain)
-            rankings = await asyncio.gather(*service.batcher.submit(images, domain))
-        classes = service.predictor.bundle.manifest.domains[domain].classes
+            entry = service.predictor.bundle.manifest.domains[domain]
+            ranked = await _rank(service, load, Body(content, boundary, entry.preprocess, settings), domain)
         return PredictAnswer(
             domain=domain,
             milliseconds=round(1000 * (time.perf_counter() - start), 3),
             results=[
-                ImageAnswer(name=upload.name, predictions=most_probable(ranking, classes, top))
-                for upload, ranking in zip(uploads, rankings, strict=True)
+                ImageAnswer(name=name, predictions=most_probable(ranking, entry.classes, top))
+                for name, ranking in zip(ranked.names, ranked.rankings, strict=True)
             ],
         )
 
@@ -97,27 +95,17 @@ def _too_large(got: str, max_bytes: int) -> Refusal:
     )
 
 
-async def _decode(service: Service, body: bytes, boundary: bytes, domain: str) -> tuple[list[Upload], list[Floats]]:
-    abandoned = threading.Event()
-    loop = asyncio.get_running_loop()
-    service.admission.decoding += 1
+async def _rank(service: Service, load: Load, body: Body, domain: str) -> Ranked:
+    """Have small images decoded with their batch, which is quicker, and large ones apart, where nobody waits."""
     try:
-        return await loop.run_in_executor(service.decoders, _decode_here, service, body, boundary, domain, abandoned)
+        if len(body.content) <= SMALL_BYTES:
+            load.arrived()
+            try:
+                return await service.batcher.submit(Job(partial(decode_small, body), domain))
+            except NotSmall:
+                pass
+        decoded = await asyncio.get_running_loop().run_in_executor(service.decoders, decode, body)
+        load.arrived()
+        return await service.batcher.submit(Job(lambda: decoded, domain))
     finally:
-        service.admission.decoding -= 1
-        abandoned.set()
-
-
-def _decode_here(
-    service: Service, body: bytes, boundary: bytes, domain: str, abandoned: threading.Event
-) -> tuple[list[Upload], list[Floats]]:
-    """Cut and decode a body in a thread; nobody waits for the rest once it is abandoned."""
-    settings = service.settings
-    preprocess = service.predictor.bundle.manifest.domains[domain].preprocess
-    uploads = split_uploads(body, boundary, settings.max_images)
-    images: list[Floats] = []
-    for number, upload in enumerate(uploads):
-        if abandoned.is_set():
-            break
-        images.append(prepare(upload, label_of(number, len(uploads), upload), preprocess, settings.max_pixels))
-    return uploads, images
+        body.abandoned.set()

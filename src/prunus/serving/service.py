@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
+from starlette.requests import Request
 
 from prunus.bundle.bundle import Bundle
 from prunus.runtime.predictor import Predictor
@@ -14,7 +15,7 @@ from prunus.serving.answers import DomainAnswer, DomainsAnswer, ExampleAnswer, L
 from prunus.serving.batcher import Batcher
 from prunus.serving.examples import Example, Examples
 from prunus.serving.metrics import Metrics
-from prunus.serving.ranking import ranking_of
+from prunus.serving.ranking import ranking_with
 from prunus.serving.settings import ServeSettings
 
 DECODERS = 2  # each may hold one decoded image of the largest size
@@ -51,12 +52,22 @@ def make_service(name: str, predictor: Predictor, settings: ServeSettings, examp
     """Put the parts together."""
     admission = Admission(settings.max_queue, settings.max_held_bytes)
     batcher = Batcher(
-        ranking_of(predictor), settings.batch_images, settings.batch_ms / 1000, lambda: admission.decoding > 0
+        ranking_with(predictor, settings.batch_images),
+        settings.batch_images,
+        settings.batch_ms / 1000,
+        lambda: admission.arriving > 0,
     )
     metrics = Metrics(lambda: admission.requests, lambda: admission.bytes)
     batcher.on_batch = metrics.batch
     domains = describe_domains(name, predictor.bundle, settings, examples)
     return Service(name, predictor, settings, examples, admission, batcher, metrics, domains)
+
+
+def service_of(request: Request) -> Service:
+    """Find the service that a request came to."""
+    service = request.app.state.service
+    assert isinstance(service, Service)
+    return service
 
 
 def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, examples: Examples) -> DomainsAnswer:

@@ -1,0 +1,70 @@
+"""From the body of a request to images that the network takes; large ones are told apart before they cost much."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from prunus.images import Floats, Preprocess
+from prunus.serving.pictures import label_of, open_picture, prepare
+from prunus.serving.settings import ServeSettings
+from prunus.serving.uploads import Upload, split_uploads
+
+SMALL_BYTES = 256 * 1024
+SMALL_PIXELS = 500_000  # of all images of a request: a few milliseconds to decode
+
+
+class NotSmall(Exception):  # noqa: N818  # nothing failed: it is a matter of where to decode
+    """Images that would keep others waiting if they were decoded here."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """A request as it came, and what is needed to read it.
+
+    Args:
+        abandoned: is set when nobody waits for the answer any more.
+    """
+
+    content: bytes
+    boundary: bytes
+    preprocess: Preprocess
+    settings: ServeSettings
+    abandoned: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The images of a request, ready for the network, and the names of their files."""
+
+    names: list[str]
+    images: list[Floats]
+
+
+def decode(body: Body) -> Decoded:
+    """Cut a body into files and decode them all; the rest is left out once the request is abandoned."""
+    return _prepare_all(body, split_uploads(body.content, body.boundary, body.settings.max_images))
+
+
+def decode_small(body: Body) -> Decoded:
+    """Decode a body if that is quick; else raise NotSmall."""
+    if len(body.content) > SMALL_BYTES:
+        raise NotSmall
+    uploads = split_uploads(body.content, body.boundary, body.settings.max_images)
+    pixels = 0
+    for number, upload in enumerate(uploads):
+        picture = open_picture(upload.content, label_of(number, len(uploads), upload), body.settings.max_pixels)
+        pixels += picture.width * picture.height
+    if pixels > SMALL_PIXELS:
+        raise NotSmall
+    return _prepare_all(body, uploads)
+
+
+def _prepare_all(body: Body, uploads: list[Upload]) -> Decoded:
+    images: list[Floats] = []
+    for number, upload in enumerate(uploads):
+        if body.abandoned.is_set():
+            break
+        label = label_of(number, len(uploads), upload)
+        images.append(prepare(upload, label, body.preprocess, body.settings.max_pixels))
+    return Decoded([upload.name for upload in uploads], images)

@@ -1,0 +1,83 @@
+"""From the requests of a batch to classes in order: all that costs time, apart from the event loop.
+
+Legend: K = classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prunus.images import Floats
+from prunus.probabilities import softmax
+from prunus.runtime.predictor import Predictor
+from prunus.serving.decoding import Decoded, NotSmall
+from prunus.serving.refusals import Refusal
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request: how to get its images, and their domain."""
+
+    decode: Callable[[], Decoded]
+    domain: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The numbers of all classes, the most probable first, and their probabilities."""
+
+    classes: list[int]
+    probabilities: list[float]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The answer to a request: the names of its files, and a ranking of each."""
+
+    names: list[str]
+    rankings: list[Ranking]
+
+
+Outcome = Ranked | Refusal | NotSmall
+Work = Callable[[Sequence[Job]], list[Outcome]]
+
+
+def ranking_with(predictor: Predictor, batch_images: int) -> Work:
+    """Give a function that decodes and classifies requests of mixed domains together."""
+
+    def work(jobs: Sequence[Job]) -> list[Outcome]:
+        decoded = [_decoded(job) for job in jobs]
+        pairs = [
+            (image, job.domain)
+            for job, each in zip(jobs, decoded, strict=True)
+            if isinstance(each, Decoded)
+            for image in each.images
+        ]
+        rankings: list[Ranking] = []
+        for start in range(0, len(pairs), batch_images):
+            images, domains = zip(*pairs[start : start + batch_images], strict=True)
+            rankings += map(order_classes, predictor.logits(np.stack(images), list(domains)))
+        rest = iter(rankings)
+        return [
+            Ranked(each.names, [next(rest) for _ in each.images]) if isinstance(each, Decoded) else each
+            for each in decoded
+        ]
+
+    return work
+
+
+def _decoded(job: Job) -> Decoded | Refusal | NotSmall:
+    try:
+        return job.decode()
+    except (Refusal, NotSmall) as reason:  # of this request alone
+        return reason
+
+
+def order_classes(logits_K: Floats) -> Ranking:
+    """Order the classes of one image as a predictor does."""
+    probabilities_K = softmax(logits_K[None])[0]
+    order_K = np.argsort(-probabilities_K, kind="stable")
+    return Ranking(order_K.tolist(), probabilities_K[order_K].tolist())
