@@ -48,6 +48,8 @@ def test_the_page_shows_the_load_that_was_measured_without_a_wrong_answer() -> N
         assert f"{row['requests']:,} | {row['per_second']:,.0f} | {row['p50_ms']:.1f} | {row['p99_ms']:.1f} |" in TEXT
         assert (row["wrong"], list(row["statuses"])) == (0, ["200"])
     assert found["many at a time"]["requests"] >= 10_000
+    assert found["speed_up"] >= 1.5
+    assert f"{found['speed_up']:.2f} times" in TEXT
     fuzzed = json.loads((ROOT / "benchmarks" / "results" / "fuzz_uploads.json").read_text())
     counts = [count for statuses in fuzzed["outcomes"].values() for count in statuses.values()]
     assert fuzzed["count"] == sum(counts) == 2000
