@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import struct
 from collections.abc import Callable
 from typing import Any, get_args
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from claims import huge_layers, many_arrays
+from pydantic import TypeAdapter
+from sealing import join, sealed, split
 
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Array, Bundle
-from prunus.bundle.header import FileHeader
 from prunus.bundle.manifest import DomainEntry, Manifest
-from prunus.errors import BundleError
 from prunus.graph.operations import ActivationName, Graph, Operation
 from prunus.images import Preprocess
 
@@ -28,7 +27,6 @@ VALUES: tuple[Any, ...] = (
     *("", "x", "bits", "runs", "conv", "pool", "mean", "max", "relu", "gelu", "float16", "bfloat16", "0.scale"),
     *("../../etc/passwd", None, True, False, [], {}, [1], {"a": 1}, [[[]]], [0, 0], [1, 1], [3, 3, 3, 3]),
 )
-MOST_BYTES = 2**24  # of a part that is made longer
 
 
 def model() -> Bundle:
@@ -88,16 +86,6 @@ def _numbers(manifest: Manifest) -> dict[str, Array]:
         arrays[f"head/{domain}/weight"] = rng.standard_normal(shape).astype(np.float32)
         arrays[f"head/{domain}/bias"] = np.zeros(len(given.classes), np.float32)
     return arrays
-
-
-def split(content: bytes) -> tuple[dict[str, Any], bytes]:
-    (length,) = struct.unpack("<Q", content[:8])
-    return json.loads(content[8 : 8 + length]), content[8 + length :]
-
-
-def join(header: object, data: bytes) -> bytes:
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
 
 
 def flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
@@ -190,7 +178,7 @@ def sealed_values(content: bytes, rng: np.random.Generator) -> bytes:
             domain["preprocess"] |= {"size": size, "resize": size}
     for _ in range(int(rng.integers(0, 4))):
         _edit(own, rng)
-    return _sealed(own, header, data, refit=rng.random() < 0.5)
+    return sealed(own, header, data, refit=rng.random() < 0.5)
 
 
 def sealed_graph(content: bytes, rng: np.random.Generator) -> bytes:
@@ -203,7 +191,7 @@ def sealed_graph(content: bytes, rng: np.random.Generator) -> bytes:
             break
         place = int(rng.integers(len(graph)))
         CHANGES[int(rng.integers(len(CHANGES)))](graph, place, rng)
-    return _sealed(own, header, data, refit=True)
+    return sealed(own, header, data, refit=True)
 
 
 def _rejoin(graph: list[Any], place: int, rng: np.random.Generator) -> None:
@@ -271,7 +259,7 @@ def sealed_parts(content: bytes, rng: np.random.Generator) -> bytes:
         else:
             domain = own["manifest"]["domains"][str(rng.choice(list(CLASSES)))]
             domain["classes"] = [str(each) for each in range(int(rng.integers(0, 9)))]
-    return _sealed(own, header, data, refit=True)
+    return sealed(own, header, data, refit=True)
 
 
 def sealed_numbers(content: bytes, rng: np.random.Generator) -> bytes:
@@ -283,35 +271,7 @@ def sealed_numbers(content: bytes, rng: np.random.Generator) -> bytes:
         start, length = int(rng.integers(len(changed))), int(rng.integers(1, 40))
         noise = rng.integers(0, 256, length, dtype=np.uint8) if rng.random() < 0.5 else np.full(length, 255, np.uint8)
         changed[start : start + length] = noise[: len(changed) - start]
-    return _sealed(own, header, changed.tobytes(), refit=False)
-
-
-def _sealed(own: Any, header: dict[str, Any], data: bytes, refit: bool) -> bytes:  # noqa: ANN401  # any JSON
-    """Write a header with a right checksum, and parts as long as it says, where it can be read at all."""
-    container = dict(header)
-    if refit:
-        container, data = _refitted(own, container, data)
-    if isinstance(own, dict):
-        text = json.dumps(own | {"sha256": ""})
-        own = own | {"sha256": hashlib.sha256(text.encode() + data).hexdigest()}
-    container["__metadata__"] = {"prunus": json.dumps(own)}
-    return join(container, data)
-
-
-def _refitted(own: Any, container: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:  # noqa: ANN401
-    try:
-        parts = FileHeader.model_validate_json(json.dumps(own)).parts()
-    except (BundleError, ValidationError, ValueError, KeyError, IndexError):
-        return container, data
-    if max(part.end for part in parts.values()) > MOST_BYTES:
-        return container, data
-    found, pieces = {}, []
-    for name, part in parts.items():
-        old = np.frombuffer(data[slice(*container[name]["data_offsets"])], np.uint8)
-        resized = np.resize(old, part.end - part.begin) if old.size else np.zeros(part.end - part.begin, np.uint8)
-        pieces.append(resized.tobytes())
-        found[name] = {"dtype": part.code, "shape": [part.size], "data_offsets": [part.begin, part.end]}
-    return found, b"".join(pieces)
+    return sealed(own, header, changed.tobytes(), refit=False)
 
 
 SEALED: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
@@ -319,6 +279,8 @@ SEALED: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
     "graph, right checksum": sealed_graph,
     "parts of another size, right checksum": sealed_parts,
     "any numbers, right checksum": sealed_numbers,
+    "many layers and domains, right checksum": many_arrays,
+    "huge layers of nothing, right checksum": huge_layers,
 }
 DAMAGE: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
     "flipped bits": flip_bits,

@@ -13,7 +13,6 @@ import argparse
 import json
 from pathlib import Path
 
-from machine import describe_machine
 from rich.console import Console
 from rich.table import Table
 
@@ -21,6 +20,7 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import STORED, DType
 from prunus.bundle.file import bundle_bytes
 from prunus.bundle.index import encode_index
+from prunus.measure.machine import describe_machine
 from prunus.training.run import open_run
 from prunus.verbs.prune import pack_run
 

@@ -231,7 +231,27 @@ def _many(header: dict[str, Any]) -> None:
     layers = [_conv_of(header) | {"layer": str(each), "channels": [2**16, 3], "was": None} for each in range(2000)]
     means = [{"op": "pool", "kind": "max", "kernel": [8, 8], "stride": [8, 8], "inputs": [0]}]
     header["manifest"]["graph"] = means + [layer | {"inputs": [1]} for layer in layers]
-    header["index"] = [["runs", 3, 0]] * len(layers)
+    header.update(index=[["runs", 3, 0]] * len(layers), norms=[], shared=[])
+
+
+def _nothing_kept(header: dict[str, Any]) -> None:
+    """Claim kernels that take no bytes, because none is kept."""
+    wide = [{"op": "mean", "inputs": [0]}, {"op": "append_zeros", "inputs": [1], "count": 2**12 - 3}]
+    layers = [_conv_of(header) | {"layer": str(each), "channels": [2**10, 2**12], "was": None} for each in range(3)]
+    header["manifest"]["graph"] = wide + [layer | {"inputs": [2]} for layer in layers]
+    header.update(index=[["runs", 4, 0]] * 3, norms=[], shared=[])
+
+
+def _copies(header: dict[str, Any], count: int) -> None:
+    header["manifest"]["domains"] = {str(each): header["manifest"]["domains"]["a"] for each in range(count)}
+
+
+def _many_domains(header: dict[str, Any]) -> None:
+    """Claim as many arrays as a machine has no room for, each of them empty."""
+    _copies(header, 999)
+    conv = _conv_of(header) | {"channels": [3, 3], "was": None}
+    header["manifest"]["graph"] = [conv | {"layer": str(each), "inputs": [each]} for each in range(139)]
+    header.update(index=[["bits", 2, 0]] * 139, norms=[], shared=[])
 
 
 def _preprocess(header: dict[str, Any], **changes: object) -> None:
@@ -251,7 +271,11 @@ def _preprocess(header: dict[str, Any], **changes: object) -> None:
         (lambda h: h.update(norms=["0.weight"]), "'0.weight', which no operation has"),
         (lambda h: h.update(norms=["00.scale"]), "its header cannot be read"),
         (_twice, "appears twice, with different weights"),
-        (_many, "a network of 393216000 weights"),
+        (_many, "a network of 393216000 weights in"),
+        (_nothing_kept, "a network of 12582912 weights in [0-9]+ bytes, where [0-9]+ are the most"),
+        (_many_domains, "140859 arrays for 999 domains, where 131072 are the most"),
+        (lambda h: _copies(h, 1001), "at most 1000 items"),
+        (lambda h: h["manifest"]["domains"].update({"n" * 201: h["manifest"]["domains"]["a"]}), "cannot be read"),
         (lambda h: h["manifest"].update(image_size=7), "has images of 8 pixels, the network of 7"),
         (lambda h: h["manifest"].update(graph=[]), "its header cannot be read"),
         (lambda h: h["manifest"].update(graph=[{"op": "mean", "inputs": [0]}]), "its index is of 1 layers"),

@@ -56,6 +56,10 @@ class Bundle:
         """Give which of a layer's kept kernels a domain uses, in the order of the file: (K,)."""
         return unpack_bits(_bytes(self.arrays[f"mask/{domain}/{layer}"]), len(self.arrays[f"kernels/{layer}"]))
 
+    def packed_masks(self, layer: str) -> Bytes:
+        """Give which of a layer's kept kernels every domain uses, eight to a byte: (domain, K / 8)."""
+        return np.stack([_bytes(self.arrays[f"mask/{domain}/{layer}"]) for domain in self.domains])
+
     def union(self, layer: str) -> Bools:
         """Give which kernels of a layer are kept: (output, input of a group)."""
         return from_stored(self._kept(layer), self.manifest.convs[layer])

@@ -11,9 +11,9 @@ from typing import IO, Any
 
 from prunus.bundle.header import Part
 from prunus.errors import BundleError
+from prunus.graph.limits import MAX_HEADER
 
 METADATA_KEY = "prunus"
-MAX_HEADER = 2**23  # bytes
 LENGTH_BYTES = 8
 
 

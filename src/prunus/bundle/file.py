@@ -68,6 +68,8 @@ def read_bundle(path: Path) -> Bundle:
         check_arrays(header, arrays)
     except FileNotFoundError:
         raise BundleError(f"there is no model file {path}") from None
+    except MemoryError:
+        raise BundleError(f"{path}: there is not enough memory to read it") from None
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, BundleError):
             raise BundleError(f"{path}: {error}") from None
@@ -96,8 +98,7 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
     text = header_text(container)
     if text is None:
         raise BundleError("it is a safetensors file, but not a Prunus model; make one with: prunus prune RUN")
-    content = parse_json(text)
-    version = content.get("format_version") if isinstance(content, dict) else None
+    version = _version(text)
     if version != FORMAT_VERSION:
         raise BundleError(
             f"it has the format version {version!r}, this Prunus reads {FORMAT_VERSION}; make it again with: "
@@ -113,6 +114,11 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
         raise BundleError(problem)
     check_parts(container, header.parts(), size - file.tell())
     return header, text
+
+
+def _version(text: str) -> object:
+    content = parse_json(text)
+    return content.get("format_version") if isinstance(content, dict) else None
 
 
 def _text(header: FileHeader) -> str:

@@ -11,11 +11,10 @@ from pydantic import Field
 from prunus.bundle.dtypes import CODES, STORED, DType
 from prunus.bundle.index import Code
 from prunus.bundle.manifest import Manifest, ManifestPart
+from prunus.graph.limits import FREE_WEIGHTS, MAX_ARRAYS, MAX_SWITCHES, MAX_WEIGHTS, WEIGHTS_PER_BYTE
 from prunus.graph.operations import Conv
 
 FORMAT_VERSION = 3
-MAX_WEIGHTS = 2**28  # of all convolutions, were they dense: a file that asks for more is refused before memory is taken
-MAX_SWITCHES = 2**29  # kernels x domains
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 TensorName = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,4})\.[a-z]+$")]  # the operation's number, the role
@@ -93,7 +92,7 @@ class FileHeader(ManifestPart):
         convs = self.manifest.convs
         if len(self.index) != len(convs) or not convs:
             return f"its index is of {len(self.index)} layers, its graph has {len(convs)}"
-        return self._wrong_layer() or self._wrong_size() or self._wrong_tensor() or self._wrong_image()
+        return self._wrong_layer() or self._wrong_tensor() or self._wrong_size() or self._wrong_image()
 
     def _wrong_layer(self) -> str | None:
         seen: dict[str, tuple[object, ...]] = {}
@@ -111,8 +110,12 @@ class FileHeader(ManifestPart):
         convs, domains = self.manifest.convs, len(self.manifest.domains)
         kernels = sum(conv.num_kernels for conv in convs.values())
         weights = sum(conv.num_kernels * prod(conv.kernel) for conv in convs.values())
+        data = max(part.end for part in self.parts().values())
+        most = min(MAX_WEIGHTS, FREE_WEIGHTS + WEIGHTS_PER_BYTE * data)
+        arrays = domains * (len(convs) + len(self.norms) + 2)
         claims = {
-            f"a network of {weights} weights, where {MAX_WEIGHTS} are the most": weights > MAX_WEIGHTS,
+            f"{arrays} arrays for {domains} domains, where {MAX_ARRAYS} are the most": arrays > MAX_ARRAYS,
+            f"a network of {weights} weights in {data} bytes, where {most} are the most": weights > most,
             f"{kernels} kernels for {domains} domains, which is too much": kernels * domains > MAX_SWITCHES,
             "more kernels kept than there are": any(e.kept > convs[name].num_kernels for name, e in self.layers()),
             "an index longer than a bit per kernel": any(

@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from prunus.bundle.bits import Bools, pack_bits, unpack_bits
 from prunus.errors import BundleError
 from prunus.images import Bytes
 
 Code = Literal["bits", "runs"]
+Lengths = npt.NDArray[np.int64]
+MOST_BYTES = 5  # of a length: as many kernels as no file has
 
 
 def encode_index(kept: Bools) -> tuple[Code, Bytes]:
@@ -44,24 +47,22 @@ def decode_index(code: Code, stored: Bytes, count: int) -> Bools:
             raise BundleError("an index has bits behind its last kernel")
         return unpack_bits(stored, count)
     lengths = _decode_numbers(stored, count)
-    if sum(lengths) != count:
-        raise BundleError(f"the runs of an index add up to {sum(lengths)}, not to {count} kernels")
+    if lengths.sum() != count:
+        raise BundleError(f"the runs of an index add up to {lengths.sum()}, not to {count} kernels")
     return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
 
 
-def _decode_numbers(stored: Bytes, largest: int) -> list[int]:
-    numbers: list[int] = []
-    value = shift = 0
-    for byte in stored.tolist():
-        value |= (byte & 127) << shift
-        shift += 7
-        if value > largest or shift > 63:
-            raise BundleError(f"a run of an index is longer than its {largest} kernels")
-        if byte < 128:
-            if numbers and value == 0:
-                raise BundleError("an index has an empty run")
-            numbers.append(value)
-            value = shift = 0
-    if shift:
+def _decode_numbers(stored: Bytes, largest: int) -> Lengths:
+    starts = np.flatnonzero(np.concatenate([[True], stored[:-1] < 128])[: stored.size])
+    places = np.arange(stored.size) - np.repeat(starts, np.diff(np.append(starts, stored.size)))
+    if (places > MOST_BYTES - 1).any():
+        raise BundleError(f"a run of an index is longer than its {largest} kernels")
+    if stored.size and stored[-1] >= 128:
         raise BundleError("an index ends in the middle of a number")
+    parts = (stored & 127).astype(np.int64) << 7 * places
+    numbers: Lengths = np.add.reduceat(parts, starts) if stored.size else parts
+    if (numbers > largest).any():
+        raise BundleError(f"a run of an index is longer than its {largest} kernels")
+    if not numbers[1:].all():
+        raise BundleError("an index has an empty run")
     return numbers

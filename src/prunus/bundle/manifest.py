@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from prunus.graph.operations import MAX_OPERATIONS, Conv, Graph
+from prunus.graph.limits import MAX_DOMAIN_NAME, MAX_DOMAINS, MAX_IMAGE_SIDE, MAX_OPERATIONS
+from prunus.graph.operations import Conv, Graph
 from prunus.graph.shapes import Shape, value_shapes
 from prunus.images import Preprocess
 
-DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]  # it becomes a file's name
+DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=MAX_DOMAIN_NAME)]
 
 
 class ManifestPart(BaseModel):
@@ -52,9 +53,9 @@ class Manifest(ManifestPart):
     """Everything about a model but its numbers."""
 
     backbone: str
-    image_size: int = Field(ge=1, le=4096)
+    image_size: int = Field(ge=1, le=MAX_IMAGE_SIDE)
     graph: Annotated[Graph, Field(min_length=1, max_length=MAX_OPERATIONS)]
-    domains: dict[DomainName, DomainEntry] = Field(min_length=1)
+    domains: dict[DomainName, DomainEntry] = Field(min_length=1, max_length=MAX_DOMAINS)
     dense_bytes: int = Field(ge=0)
     provenance: dict[str, Any]
 

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MAX_SIDE = 2**16  # of anything that is counted along one axis
-MAX_OPERATIONS = 10_000
+from prunus.graph.limits import MAX_LAYER_NAME, MAX_OPERATIONS, MAX_SIDE
 
 Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
 Amount = Annotated[int, Field(ge=0, le=MAX_SIDE)]
@@ -65,7 +64,7 @@ class Conv(_Activated):
 
     op: Literal["conv"]
     inputs: Annotated[tuple[Value, ...], Field(min_length=1, max_length=2)]
-    layer: Annotated[str, Field(min_length=1, max_length=400)]
+    layer: Annotated[str, Field(min_length=1, max_length=MAX_LAYER_NAME)]
     channels: Pair
     was: Pair | None = None
     kernel: Pair

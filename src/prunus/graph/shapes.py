@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from prunus.errors import BundleError
+from prunus.graph.limits import MAX_ALL_NUMBERS, MAX_NUMBERS, MAX_WINDOW_NUMBERS
 from prunus.graph.operations import AppendZeros, Cat, Conv, Graph, Mean, Operation, Pool
 
 Shape = tuple[int, int, int]  # channels, height, width
-MAX_NUMBERS = 2**26  # of one value, for one image, its padding included
-MAX_ALL_NUMBERS = 2**30  # of all values together
-MAX_WINDOW_NUMBERS = 2**28  # of all windows of one convolution: runtimes may lay them side by side
 
 
 def value_shapes(graph: Graph, image_size: int) -> list[Shape]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from prunus.bundle.file import part_sizes, read_bundle
-from prunus.measure.sharing import sharing_matrix
+from prunus.measure.sharing import BITS, count_shared, sharing_of
 
 
 @dataclass(frozen=True)
@@ -47,27 +47,27 @@ class Inspection:
 def inspect(model: str | Path) -> Inspection:
     """Read a model file and describe its content."""
     bundle = read_bundle(Path(model))
-    masks = bundle.layer_masks()
-    layers = tuple(
-        LayerContent(
-            name,
-            conv.dense_kernels,
-            int(masks[name].any(0).sum()),
-            (conv.out_channels, conv.in_channels),
-            {
-                domain: int(mask.sum()) / conv.dense_kernels
-                for domain, mask in zip(bundle.domains, masks[name], strict=True)
-            },
-        )
-        for name, conv in bundle.manifest.convs.items()
-    )
-    flat_DM = np.concatenate([mask_DOI.reshape(len(bundle.domains), -1) for mask_DOI in masks.values()], axis=1)
-    overlap_DD = sharing_matrix(flat_DM)
+    both_DD = np.zeros((len(bundle.domains), len(bundle.domains)), dtype=np.int64)
+    layers = []
+    for name, conv in bundle.manifest.convs.items():
+        packed_DB = bundle.packed_masks(name)
+        shared_DD = count_shared(packed_DB)
+        both_DD += shared_DD
+        usage = {
+            domain: int(used) / conv.dense_kernels
+            for domain, used in zip(bundle.domains, shared_DD.diagonal(), strict=True)
+        }
+        kept = int(BITS[np.bitwise_or.reduce(packed_DB, axis=0)].sum(dtype=np.int64))
+        layers.append(LayerContent(name, conv.dense_kernels, kept, (conv.out_channels, conv.in_channels), usage))
+    sharing = sharing_of(both_DD).tolist()
     return Inspection(
         bundle.manifest.backbone,
         {name: len(entry.classes) for name, entry in bundle.manifest.domains.items()},
-        layers,
-        {a: {b: float(overlap_DD[i, j]) for j, b in enumerate(bundle.domains)} for i, a in enumerate(bundle.domains)},
+        tuple(layers),
+        {
+            domain: dict(zip(bundle.domains, row, strict=True))
+            for domain, row in zip(bundle.domains, sharing, strict=True)
+        },
         _bytes_by_part(Path(model)),
         bundle.manifest.provenance,
     )

@@ -1,0 +1,20 @@
+"""Sharing counted from packed bits is the sharing of the masks."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prunus.bundle.bits import pack_bits
+from prunus.measure.sharing import count_shared, sharing_matrix
+
+
+def test_two_domains_share_what_both_use_of_what_either_uses() -> None:
+    mask_DM = np.array([[1, 1, 0, 0, 1], [1, 0, 1, 0, 1], [0, 0, 0, 0, 0]], dtype=np.bool_)
+    assert sharing_matrix(mask_DM).tolist() == [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]
+
+
+@given(st.integers(0, 2**31), st.integers(1, 5), st.integers(0, 100))
+def test_packed_bits_count_as_the_switches_do(seed: int, domains: int, kernels: int) -> None:
+    mask_DM = np.random.default_rng(seed).random((domains, kernels)) < 0.5
+    packed_DB = np.stack([pack_bits(mask_M) for mask_M in mask_DM])
+    assert np.array_equal(count_shared(packed_DB), mask_DM.astype(np.int64) @ mask_DM.T)
