@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_bundles import random_bundle, varied_graph
+from graph_bundles import convolution, make_graph, random_bundle, varied_graph
 from masked_networks import masked_network, packed, zoo_backbone
 
 from prunus.bundle.bundle import Bundle
@@ -103,7 +103,14 @@ WRONG: dict[str, tuple[Callable[[Predictor], Any], type[PrunusError], str]] = {
     "picture of floats": (lambda p: p.predict(np.zeros((4, 4, 3)), "a"), DataError, r"uint8, got \(4, 4, 3\) of float"),
     "empty picture": (lambda p: p.predict(np.zeros((0, 4, 3), np.uint8), "a"), DataError, r"uint8, got \(0, 4, 3\)"),
     "missing picture": (lambda p: p.predict("no/such.png", "a"), DataError, "there is no image no/such.png"),
-    "top": (lambda p: p.predict(_pictures(1)[0], "a", top=0), PrunusError, "top must be at least 1, got 0"),
+    "top": (lambda p: p.predict(_pictures(1)[0], "a", top=0), PrunusError, "whole number of at least 1, got 0"),
+    "part of a top": (lambda p: p.predict(_pictures(1), "a", top=1.5), PrunusError, "top must be .* got 1.5"),
+    "no top": (lambda p: p.predict(_pictures(1), "a", top=None), PrunusError, "top must be .* got None"),
+    "true top": (lambda p: p.predict(_pictures(1), "a", top=True), PrunusError, "top must be .* got True"),
+    "no images": (lambda p: p.predict(None, "a"), DataError, "an image is a path, .*; got None"),
+    "images of none": (lambda p: p.predict([None], "a"), DataError, "an image is a path, .*; got None"),
+    "no logits of none": (lambda p: p.logits(None, "a"), DataError, "float32, got NoneType"),
+    "one image, no domain": (lambda p: p.predict(_pictures(1)[0], None), DataError, "one domain, a name; got None"),
     "crops": (lambda p: p.predict(_pictures(1)[0], "a", crops=3), DataError, "1, 5, 10, got 3"),
 } | {
     name: (lambda p, images=images: p.logits(images, "a"), DataError, "numbers that are not finite")
@@ -120,6 +127,13 @@ def test_what_is_wrong_is_refused_with_both_sides_named(predictor: Predictor, na
     assert np.isfinite(predictor.logits(_images(1), "a")).all()  # it works on
 
 
+@pytest.mark.parametrize("domain", [None, 3, b"x", [None], [["a"]], {"a": 1}])
+def test_a_domain_that_is_no_name_is_refused(predictor: Predictor, domain: Any) -> None:  # noqa: ANN401
+    for call in (lambda: predictor.logits(_images(1), domain), lambda: predictor.predict(_pictures(1), domain)):
+        with pytest.raises(DataError, match=r"a domain is a name, .* got .*; choose from a, b, c"):
+            call()
+
+
 def test_one_number_that_is_not_finite_is_found_wherever_it_is(predictor: Predictor) -> None:
     for place in ((0, 0, 0, 0), (8, 1, 5, 7), (10, 2, 11, 11)):
         images = _images(11)
@@ -128,10 +142,31 @@ def test_one_number_that_is_not_finite_is_found_wherever_it_is(predictor: Predic
             predictor.logits(images, "b")
 
 
-@pytest.mark.parametrize("threads", [0, -1, 2**40, 1.5])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_answers_that_numbers_too_large_made_infinite_are_refused(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRUNUS_ENGINE", engine)
+    graph = make_graph(convolution("plain", [0], (8, 3)), convolution("after", [1], (8, 8)))
+    write_bundle(tmp_path / "m.prunus", random_bundle(graph, 12, density=1.0))
+    predictor = Predictor(tmp_path / "m.prunus")
+    images = np.stack([_images(1)[0], np.full((3, 12, 12), 1e38, np.float32)])
+    domains: tuple[Any, ...] = ("a", ["b", "a"])
+    for domain in domains:
+        with pytest.raises(DataError, match=r"logits of domain 'a' are not finite: .* as large as 1e\+38"):
+            predictor.logits(images, domain)
+    assert np.isfinite(predictor.logits(images[:1], "a")).all()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 2**40, 1.5, True, None, "2"])
 def test_an_impossible_number_of_threads_is_refused(model: Path, threads: Any) -> None:  # noqa: ANN401
-    with pytest.raises(PrunusError, match=f"threads must be a whole number from 1 to 1024, got {threads}"):
+    with pytest.raises(PrunusError, match=f"threads must be a whole number from 1 to 1024, got {threads!r}"):
         Predictor(model, threads=threads)
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers(model: Path) -> None:
+    predictor = Predictor(model, threads=np.int64(2))  # type: ignore[arg-type]
+    assert len(predictor.predict(_pictures(1)[0], "a", top=np.uint8(2))) == 2  # type: ignore[call-overload]
 
 
 def test_the_engine_can_be_chosen_and_an_unknown_one_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +175,7 @@ def test_the_engine_can_be_chosen_and_an_unknown_one_is_refused(model: Path, mon
         monkeypatch.setenv("PRUNUS_ENGINE", name)
         predictor = Predictor(model)
         assert isinstance(predictor._engine, NumpyEngine if name == "numpy" else NativeEngine)
-        if isinstance(predictor._engine, NativeEngine) and name not in ("auto", ""):
-            assert predictor._engine.name == name
+        assert predictor.engine == (name if name not in ("auto", "") else _native.available_kernels()[0])
         np.testing.assert_allclose(predictor.logits(_images(2), "c"), expected, rtol=1e-4, atol=1e-4)
     monkeypatch.setenv("PRUNUS_ENGINE", "avx3")
     with pytest.raises(UnknownNameError, match=r"unknown engine 'avx3'; .*known: .*auto.*numpy"):

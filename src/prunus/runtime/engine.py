@@ -7,8 +7,9 @@ import warnings
 from typing import Protocol
 
 from prunus.bundle.bundle import Bundle
-from prunus.errors import PrunusError, UnknownNameError
+from prunus.errors import UnknownNameError
 from prunus.images import Floats
+from prunus.runtime.whole_numbers import whole_number
 
 ENGINE = "PRUNUS_ENGINE"  # environment variable: "numpy", or an instruction set that the native engine is to use
 MOST_THREADS = 1024
@@ -23,8 +24,7 @@ class Engine(Protocol):
 
 def make_engine(bundle: Bundle, threads: int) -> Engine:
     """Choose what computes."""
-    if not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
-        raise PrunusError(f"threads must be a whole number from 1 to {MOST_THREADS}, got {threads!r}")
+    threads = whole_number("threads", threads, MOST_THREADS)
     from prunus.runtime.numpy_engine import NumpyEngine  # noqa: PLC0415  # one of the two is enough
 
     wanted = os.environ.get(ENGINE) or "auto"
@@ -39,6 +39,11 @@ def make_engine(bundle: Bundle, threads: int) -> Engine:
         return NumpyEngine(bundle)
     check_kernels(wanted)
     return NativeEngine(bundle, threads, wanted)
+
+
+def engine_name(engine: Engine) -> str:
+    """Name what computes as PRUNUS_ENGINE would choose it: an instruction set, or numpy."""
+    return str(getattr(engine, "name", "numpy"))
 
 
 def _say_once(reason: str) -> None:
