@@ -1,8 +1,11 @@
 """Engines are timed in turns, and the numbers are what was measured."""
 
+import os
 import time
 
-from prunus.measure.machine import describe_machine
+import pytest
+
+from prunus.measure.machine import describe_machine, usable_processors
 from prunus.measure.speed import WARM_UP, take_turns
 
 
@@ -29,3 +32,12 @@ def test_the_order_changes_from_round_to_round() -> None:
 
 def test_the_machine_is_named_with_its_cores() -> None:
     assert " cores, Python 3." in describe_machine()
+
+
+def test_processors_that_this_process_may_not_use_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
+    assert usable_processors() == 2
+    assert ", 2 of 64 cores, " in describe_machine()
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert usable_processors() == 64

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def command(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    threads: Annotated[list[int] | None, typer.Option(min=1, help="Threads; one and all unless given.")] = None,
+    threads: Annotated[
+        list[int] | None, typer.Option(min=1, help="Threads; one, and one for each processor, unless given.")
+    ] = None,
     domain: Annotated[list[str] | None, typer.Option(help="Only this domain. May be repeated.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images of one pass for throughput.")] = 16,
     rounds: Annotated[int, typer.Option(min=1, help="How often every engine takes its turn.")] = 50,
@@ -35,7 +37,7 @@ def command(
     if plot is not None:
         from prunus.report.speed import write_speed_plot
 
-        write_speed_plot(plot, asdict(found))
+        write_speed_plot(plot, asdict(found) | {"machine": _origin(found)})  # the picture's title
     if as_json:
         print_json(asdict(found))
         return
@@ -49,14 +51,19 @@ def command(
         markup=False,
     )
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    console.print(f"{found.machine}; {versions}", markup=False, soft_wrap=True)
+    console.print(f"{_origin(found)}; {versions}", markup=False, soft_wrap=True)
     if plot is not None:
         console.print(f"{plot}: latencies", markup=False, soft_wrap=True)
 
 
+def _origin(found: Benchmark) -> str:
+    return f"{found.machine}; Prunus on {found.prunus_engine}"
+
+
 def _table(found: Benchmark, threads: int) -> Table:
+    setting = f"{threads} thread{'s' if threads > 1 else ''}, Prunus on {found.prunus_engine}"
     table = Table(
-        title=f"{found.model} ({found.backbone}, {found.image_size} px), {threads} thread{'s' if threads > 1 else ''}",
+        title=f"{found.model} ({found.backbone}, {found.image_size} px), {setting}",
         box=SIMPLE,
         pad_edge=False,
         padding=(0, 1, 0, 0),

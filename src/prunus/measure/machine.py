@@ -7,10 +7,19 @@ import platform
 from pathlib import Path
 
 
+def usable_processors() -> int:
+    """Count the processors that this process may use; a container's share of their time is not seen."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def describe_machine() -> str:
-    """Name the processor, its cores and the Python."""
+    """Name the processor, how many cores of it may be used, and the Python."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
     processor = ", ".join(sorted(names)) or platform.processor() or platform.machine()
-    return f"{processor}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    usable, present = usable_processors(), os.cpu_count()
+    cores = f"{usable} cores" if usable == present else f"{usable} of {present} cores"
+    return f"{processor}, {cores}, Python {platform.python_version()}"

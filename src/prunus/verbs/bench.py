@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import numpy as np
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError, PrunusError
 from prunus.images import Floats
-from prunus.measure.machine import describe_machine
+from prunus.measure.machine import describe_machine, usable_processors
 from prunus.measure.speed import Timing, take_turns
 from prunus.runtime.predictor import Predictor
 
@@ -62,6 +61,7 @@ class Benchmark:
     """All that was measured, and what could not be.
 
     Args:
+        prunus_engine: what computed Prunus's own numbers: an instruction set, or numpy.
         missing: engine -> why it was left out.
     """
 
@@ -70,6 +70,7 @@ class Benchmark:
     image_size: int
     batch: int
     machine: str
+    prunus_engine: str
     versions: dict[str, str]
     speeds: tuple[Speed, ...]
     gains: tuple[Gain, ...]
@@ -88,17 +89,18 @@ def bench(
     All engines take turns in one process. What is not installed is left out, and said.
 
     Args:
-        threads: one and all of the machine's, unless given.
+        threads: one, and as many as there are processors to use, unless given.
         domains: some of the model's; all, unless given.
         batch: images of one pass for throughput; latency is always that of one image.
     """
     if rounds < 1 or batch < 1:
         raise DataError(f"rounds and batch must be at least 1, got {rounds} and {batch}")
-    bundle = Predictor(model).bundle
+    predictor = Predictor(model)
+    bundle = predictor.bundle
     chosen = list(domains) or list(bundle.domains)
     for domain in chosen:
         bundle.check_domain(domain)
-    counts = list(threads or dict.fromkeys([1, os.cpu_count() or 1]))
+    counts = dict.fromkeys(threads or [1, usable_processors()])
     rivals = _Rivals(bundle, chosen)
     speeds: list[Speed] = []
     for count in counts:
@@ -111,6 +113,7 @@ def bench(
         bundle.manifest.image_size,
         batch,
         describe_machine(),
+        predictor.engine,
         rivals.versions,
         tuple(speeds),
         tuple(_gains(bundle, speeds)),
