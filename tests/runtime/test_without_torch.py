@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,13 @@ from prunus.runtime import Predictor
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 1_500_000  # of the wheel, without weights and images of the demo
 MOST_SECONDS = 0.3  # of the processor, to import what runs a model: those of the clock depend on who else computes
-OFFLINE = ("error sending request", "dns error", "failed to fetch", "network", "not found in the cache", "offline")
+OFFLINE = re.compile(  # what uv says, a whole line of it, where it cannot ask the registry
+    r"^\W*(?:(?:error|cause|caused by|hint): )?"
+    r"(?:error sending request for url \(\S+\)"
+    r"|packages were unavailable because the network was disabled\..*"
+    r"|network connectivity is disabled, but the requested data wasn't found in the cache.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PRUNUS_ENGINE")}
 
 PREDICT = """
@@ -74,9 +81,26 @@ def _uv(*arguments: str | Path, **more: str) -> None:
     if uv is None:
         pytest.skip("uv is not installed")
     done = _run([uv, *arguments], **more)
-    if done.returncode and any(sign in done.stderr.lower() for sign in OFFLINE):
+    if done.returncode and OFFLINE.search(done.stderr):
         pytest.skip(f"the package registry cannot be reached: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+UNREACHED = (
+    "error: Request failed after 3 retries in 7.9s\n  cause: Failed to fetch: https://pypi.org/simple/numpy/\n"
+    "  cause: error sending request for url (https://pypi.org/simple/numpy/)\n  cause: client error (Connect)\n",
+    "error: No solution found\n\nhint: Packages were unavailable because the network was disabled. When it is ...\n",
+)
+FAILED = (
+    "error: /home/network/offline/native/module.cpp:3: expected ';'\n",
+    "error: Failed to build `prunus @ file:///srv/network`\n  cause: the build backend failed: dns error\n",
+    "error: Request failed\n  cause: Failed to fetch: https://pypi.org/simple/numpi/\n  cause: 404 Not Found\n",
+)
+
+
+def test_only_a_registry_that_cannot_be_reached_is_a_reason_to_skip() -> None:
+    assert all(OFFLINE.search(text) for text in UNREACHED)
+    assert not any(OFFLINE.search(text) for text in FAILED)
 
 
 def _build(folder: Path, build: Path, environment: Mapping[str, str]) -> Path:
