@@ -4,13 +4,13 @@
 
 namespace prunus {
 
-static inline long compress_bit_by_bit(const float* weights, const uint32_t* places, uint32_t bits, float* kept,
-                                       uint32_t* offsets) {
+static inline long compress_bit_by_bit(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t channel,
+                                       float* kept, uint32_t* offsets) {
   long count = 0;
   for (int place = 0; bits; place++, bits >>= 1) {
     if (bits & 1) {
       kept[count] = weights[place];
-      offsets[count] = places[place];
+      offsets[count] = columns[place] * channel;
       count++;
     }
   }

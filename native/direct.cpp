@@ -1,12 +1,19 @@
 #include "direct.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace prunus {
+
+namespace {
+constexpr long kMostStarts = 1L << 22;  // of lists: 16 MiB for each domain, far above any real layer
+}  // namespace
 
 DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
     : Convolution(spec, program, input, kept), domains_(program.domains()) {
   const int outputs = spec_.group_outputs(), inputs = spec_.group_inputs(), blocks = blocks_of_outputs();
+  if (static_cast<long>(blocks) * spec_.inputs > kMostStarts)
+    throw std::length_error("a convolution of so many channels is more than this engine takes");
   const bool reordered = windows_.window().taps == 1;  // a padded 1x1 layer: rare, so that a copy will do
   std::vector<uint32_t> rank(static_cast<size_t>(spec_.outputs) * inputs);
   for (size_t k = 0, next = 0; k < rank.size(); k++) rank[k] = static_cast<uint32_t>(kept.kernels[k] ? next++ : next);

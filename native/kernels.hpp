@@ -65,15 +65,16 @@ struct Depthwise {
   Epilogue epilogue;    // of this channel
 };
 
-// Lists of kept weights and the places of their inputs, of which a domain uses those whose bits are on. They are kept output
+// Lists of kept weights and the columns of their inputs, of which a domain uses those whose bits are on. They are kept output
 // after output, and found block after block, as they are used.
 struct Selection {
   int outputs, blocks;
   const uint32_t* union_start;  // [outputs][blocks], and the end
   long all;                     // kept weights of the layer
   const float* weights;
-  const uint32_t* places;
+  const uint16_t* columns;
   const uint16_t* bits;   // of every list, from a new word on
+  uint32_t channel;       // floats from one input to the next
   const uint32_t* start;  // [blocks][outputs + 1]: where lists go; between blocks there is room for kBlock more
   float* kept;
   uint32_t* offsets;

@@ -8,7 +8,7 @@ static void select(const Selection& s) {
       uint32_t found = s.start[block * (s.outputs + 1) + o];
       for (uint32_t k = list[0]; k < list[1]; k += kBlock) {
         const auto compress = k + kBlock <= s.all ? Vec::compress : compress_bit_by_bit;  // nothing is read behind the last
-        found += static_cast<uint32_t>(compress(s.weights + k, s.places + k, *bits++, s.kept + found, s.offsets + found));
+        found += static_cast<uint32_t>(compress(s.weights + k, s.columns + k, *bits++, s.channel, s.kept + found, s.offsets + found));
       }
     }
   }

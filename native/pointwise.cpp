@@ -23,109 +23,106 @@ bool dense_is_faster(long used, long inputs, long outputs, long blocks) {
 }  // namespace
 
 PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
-    : Convolution(spec, program, input, kept), domains_(program.domains()) {
+    : Convolution(spec, program, input, kept), threads_(program.threads()), domains_(program.domains()) {
   const int outputs = spec_.group_outputs(), inputs = spec_.group_inputs();
   const long fitting = (inputs + kInputBlock - 1L) / kInputBlock, worthwhile = num_kept_ / spec_.outputs / kShortList;
   input_blocks_ = static_cast<int>(std::max(1L, std::min(fitting, worthwhile)));
   union_start_.push_back(0);
-  words_.push_back(0);
   for (long o = 0; o < spec_.outputs; o++) {
     for (long block = 0; block < input_blocks_; block++) {
       for (long i = inputs * block / input_blocks_; i < inputs * (block + 1) / input_blocks_; i++)
-        if (kept.kernels[o * inputs + i]) places_.push_back(static_cast<uint32_t>((o / outputs * inputs + i) * channel_));
-      const uint32_t count = static_cast<uint32_t>(places_.size()) - union_start_.back();
-      union_start_.push_back(static_cast<uint32_t>(places_.size()));
-      words_.push_back(words_.back() + (count + kBlock - 1) / kBlock);
+        if (kept.kernels[o * inputs + i]) columns_.push_back(static_cast<uint16_t>(o / outputs * inputs + i));
+      union_start_.push_back(static_cast<uint32_t>(columns_.size()));
     }
   }
 }
 
 void PointwiseConvolution::set_used(int domain, const uint8_t* used) {
+  Lists& d = domains_.at(domain);
   const long count = std::accumulate(used, used + num_kept_, 0L);
-  if (spec_.groups == 1 && dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks()))
-    set_packed(domains_.at(domain), used);
-  else
-    set_lists(domains_.at(domain), used, count);
+  // only what a domain uses whole is packed: one copy for all, not one for each
+  d.dense = spec_.groups == 1 && count == num_kept_ &&
+            dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks());
+  d.dense ? pack() : set_lists(d, used, count);
 }
 
-void PointwiseConvolution::set_packed(Lists& d, const uint8_t* used) {
-  d.mask.assign(used, used + num_kept_);
-  for (const Lists& other : domains_)
-    if (&other != &d && other.packed && other.mask == d.mask) d.packed = other.packed;
-  if (d.packed) return;
-  const long panels = (spec_.outputs + kRows - 1) / kRows;
-  d.packed = std::make_shared<Floats>(panels * spec_.inputs * kRows);
+void PointwiseConvolution::pack() {
+  if (packed_.size()) return;
+  packed_.grow((spec_.outputs + kRows - 1L) / kRows * spec_.inputs * kRows);
   for (long o = 0; o < spec_.outputs; o++)
     for (uint32_t k = union_start_[o * input_blocks_]; k < union_start_[(o + 1) * input_blocks_]; k++)
-      if (used[k]) d.packed->data()[(o / kRows * spec_.inputs + places_[k] / channel_) * kRows + o % kRows] = weights_[k];
+      packed_.data()[(o / kRows * spec_.inputs + columns_[k]) * kRows + o % kRows] = weights_[k];
 }
 
-// Divide the outputs into chunks whose lists stay in the second-level cache.
+// Divide the outputs into chunks whose lists stay in the second-level cache, and give every thread some.
 void PointwiseConvolution::set_lists(Lists& d, const uint8_t* used, long count) const {
-  d.bits.assign(words_.back(), 0);
-  for (size_t list = 0; list + 1 < union_start_.size(); list++)
-    for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++)
-      if (const uint32_t place = k - union_start_[list]; used[k])
-        d.bits[words_[list] + place / kBlock] |= static_cast<uint16_t>(1u << place % kBlock);
   const long fitting = std::max(1L, count / std::max(kListChunk, kListPerInput * spec_.inputs));
-  const long chunks = windows_.lattice().blocks() > kFewBlocks ? 1 : std::min<long>(spec_.outputs, fitting);
+  const long needed = windows_.lattice().blocks() > kFewBlocks ? 1 : fitting;
+  const long chunks = std::min<long>(spec_.outputs, (needed + threads_ - 1) / threads_ * threads_);
   for (long chunk = 0; chunk <= chunks; chunk++) d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
-  for (long chunk = 0; chunk < chunks; chunk++) set_starts(d, used, d.chunks[chunk], d.chunks[chunk + 1]);
-}
-
-// Find where the lists of a chunk begin once they are selected: one block of inputs after the other.
-void PointwiseConvolution::set_starts(Lists& d, const uint8_t* used, int first, int last) const {
-  uint32_t place = 0;
-  for (int block = 0; block < input_blocks_; block++, place += kBlock) {
-    for (int o = first; o < last; o++) {
-      const size_t list = static_cast<size_t>(o) * input_blocks_ + block;
-      d.start.push_back(place);
-      for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++) place += used[k] != 0;
-    }
-    d.start.push_back(place);
+  for (long chunk = 0; chunk < chunks; chunk++) {
+    d.words.push_back(d.bits.size());
+    for (long list = d.chunks[chunk] * static_cast<long>(input_blocks_); list < d.chunks[chunk + 1] * static_cast<long>(input_blocks_); list++)
+      for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++) {
+        const uint32_t place = (k - union_start_[list]) % kBlock;
+        if (!place) d.bits.push_back(0);
+        if (used[k]) d.bits.back() |= static_cast<uint16_t>(1u << place);
+      }
   }
+  d.bits.shrink_to_fit();
 }
 
 void PointwiseConvolution::compute(const Run& run) const {
   const Lists& d = domains_[run.domain];
-  d.packed ? compute_dense(run, d) : compute_sparse(run, d);
+  d.dense ? compute_dense(run) : compute_sparse(run, d);
 }
 
 void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const {
   const Shape& out = run.program.shape(output);
-  const long blocks = out.blocks(), threads = run.context.workers.threads();
-  const long chunks = static_cast<long>(d.chunks.size()) - 1;
-  const long parts = threads == 1 || chunks >= threads ? 1 : std::max(1L, std::min(blocks / 6, threads));
-  run.context.workers.each(chunks * parts, [&](long item, int worker) {
-    const long chunk = item / parts, part = item % parts;
+  run.context.workers.each(static_cast<long>(d.chunks.size()) - 1, [&](long chunk, int worker) {
     const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first;
-    const long list = static_cast<long>(first) * input_blocks_;
-    const uint32_t* start = d.start.data() + list + chunk * input_blocks_;
     Scratch& scratch = run.context.scratch[worker];
-    scratch.kept.grow(start[input_blocks_ * (outputs + 1L) - 1] + 2 * kBlock);
-    scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
-    if (input_blocks_ > 1) scratch.sums.grow(static_cast<long>(outputs) * kPointwiseTile);
-    kernels_.select({outputs, input_blocks_, union_start_.data() + list, num_kept_, weights_, places_.data(),
-                     d.bits.data() + words_[list], start, scratch.kept.data(), scratch.offsets.data()});
+    select(scratch, d, chunk);
     for (long image = 0; image < run.images; image++) {
       const Pointwise j{out.pixels(),
                         input(run, image),
                         input_blocks_,
                         spec_.inputs <= 2 * kInputBlock / 3,
                         outputs,
-                        start,
+                        scratch.starts.data(),
                         scratch.kept.data(),
                         scratch.offsets.data(),
                         run.value(output, image) + first * out.plane(),
                         out.plane(),
                         epilogue(run, image, first),
                         scratch.sums.data()};
-      kernels_.pointwise(j, blocks * part / parts, blocks * (part + 1) / parts);
+      kernels_.pointwise(j, 0, out.blocks());
     }
   });
 }
 
-void PointwiseConvolution::compute_dense(const Run& run, const Lists& d) const {
+// Write down the weights that the domain uses for some outputs, and where their inputs lie: one block of inputs after the
+// other, as they are used.
+void PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) const {
+  const int outputs = d.chunks[chunk + 1] - d.chunks[chunk];
+  const uint32_t* lists = union_start_.data() + static_cast<long>(d.chunks[chunk]) * input_blocks_;
+  const uint16_t* bits = d.bits.data() + d.words[chunk];
+  scratch.starts.assign(input_blocks_ * (outputs + 1L), 0);
+  const uint16_t* word = bits;
+  for (long o = 0, list = 0; o < outputs; o++)
+    for (long block = 0; block < input_blocks_; block++, list++)
+      for (uint32_t k = lists[list]; k < lists[list + 1]; k += kBlock)
+        scratch.starts[block * (outputs + 1L) + o + 1] += static_cast<uint32_t>(__builtin_popcount(*word++));
+  for (size_t i = 1; i < scratch.starts.size(); i++)  // a new block begins a little later: vectors write past the end
+    scratch.starts[i] = i % (outputs + 1L) ? scratch.starts[i] + scratch.starts[i - 1] : scratch.starts[i - 1] + kBlock;
+  scratch.kept.grow(scratch.starts.back() + 2 * kBlock);
+  scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
+  if (input_blocks_ > 1) scratch.sums.grow(static_cast<long>(outputs) * kPointwiseTile);
+  kernels_.select({outputs, input_blocks_, lists, num_kept_, weights_, columns_.data(), bits, static_cast<uint32_t>(channel_),
+                   scratch.starts.data(), scratch.kept.data(), scratch.offsets.data()});
+}
+
+void PointwiseConvolution::compute_dense(const Run& run) const {
   const Shape& out = run.program.shape(output);
   const long panels = (spec_.outputs + kRows - 1) / kRows, blocks = out.blocks();
   const long threads = run.context.workers.threads();
@@ -134,7 +131,7 @@ void PointwiseConvolution::compute_dense(const Run& run, const Lists& d) const {
   run.context.workers.each(run.images * parts * rows, [&](long item, int) {
     const long image = item / (parts * rows), part = item / rows % parts, row = item % rows;
     const DensePointwise j{out.pixels(),  input(run, image),         channel_,    spec_.inputs,             spec_.outputs,
-                           d.packed->data(), run.value(output, image), out.plane(), epilogue(run, image, 0)};
+                           packed_.data()  , run.value(output, image), out.plane(), epilogue(run, image, 0)};
     kernels_.dense_pointwise(j, static_cast<int>(panels * row / rows), static_cast<int>(panels * (row + 1) / rows),
                              blocks * part / parts, blocks * (part + 1) / parts);
   });

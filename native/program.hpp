@@ -23,13 +23,14 @@ struct Shape {
 struct Scratch {
   Floats sums;
   Floats kept;  // weights of a 1x1 layer that the domain uses, and where their inputs lie
-  std::vector<uint32_t> offsets;
+  std::vector<uint32_t> offsets, starts;
 };
 
 // What one run needs: room for values and scratch, and its threads.
 struct Context {
-  explicit Context(int threads) : workers(threads) {}
-  Workers workers;
+  explicit Context(int threads) : owned(new Workers(threads)), workers(*owned) {}
+  std::unique_ptr<Workers, ReleaseWorkers> owned;
+  Workers& workers;
   Floats arena;                // of all values
   std::vector<float*> slots;   // places in it
   Floats split, cropped, gathered;

@@ -55,8 +55,9 @@ struct Vec {
     odd.v = both.val[1];
   }
 
-  static long compress(const float* weights, const uint32_t* places, uint32_t bits, float* kept, uint32_t* offsets) {
-    return compress_bit_by_bit(weights, places, bits, kept, offsets);
+  static long compress(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t channel, float* kept,
+                       uint32_t* offsets) {
+    return compress_bit_by_bit(weights, columns, bits, channel, kept, offsets);
   }
 };
 

@@ -1,10 +1,13 @@
 #include "windows.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace prunus {
 
 namespace {
+
+constexpr long kMostBits = 1L << 23;  // words: 16 MiB, far above any real layer
 
 int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
@@ -24,7 +27,7 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
       const int top = y * spec.dilation[0] - spec.pads[0], left = x * spec.dilation[1] - spec.pads[1];
       const int down = floor_div(top, spec.stride[0]), right = floor_div(left, spec.stride[1]);
       const int row = top - down * spec.stride[0], column = left - right * spec.stride[1];
-      const int phase = row * spec.stride[1] + column;
+      const long phase = static_cast<long>(row) * spec.stride[1] + column;
       auto known = std::find(phases_.begin(), phases_.end(), phase);
       const int rows = extent(input.height, row, spec.stride[0]), columns = extent(input.width, column, spec.stride[1]);
       taps.push_back({static_cast<int>(known - phases_.begin()), down, right, rows, columns});
@@ -40,6 +43,8 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
     offsets_.push_back(tap.phase * lattice_.plane() + shift);
     reach_ = std::max(reach_, shift < 0 ? -shift : shift);
   }
+  if (lattice_.blocks() * static_cast<long>(taps.size()) > kMostBits)
+    throw std::length_error("a window of so many pixels on an image of so many is more than this engine takes");
   bits_.assign(lattice_.blocks() * taps.size(), 0);
   for (long p = 0; p < lattice_.pixels(); p++) {
     const long row = p / width, column = p % width;
@@ -55,7 +60,7 @@ void Windows::split(const Kernels& kernels, const float* input, float* phases) c
   const int down = spec_.stride[0], across = spec_.stride[1], width = lattice_.width;
   const long plane = lattice_.plane();
   const auto place_of = [&](int row, int column) -> float* {
-    const auto known = std::find(phases_.begin(), phases_.end(), row * across + column);
+    const auto known = std::find(phases_.begin(), phases_.end(), static_cast<long>(row) * across + column);
     return known == phases_.end() ? nullptr : phases + (known - phases_.begin()) * plane;
   };
   for (int a = 0; a < down; a++) {

@@ -54,7 +54,7 @@ class Windows {
   WindowSpec spec_;
   bool copies_;
   long reach_ = 0;
-  std::vector<int> phases_;  // row phase x stride + column phase
+  std::vector<long> phases_;  // row phase x stride + column phase
   std::vector<long> offsets_;
   std::vector<uint16_t> bits_;
 };

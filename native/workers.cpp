@@ -1,7 +1,8 @@
 #include "workers.hpp"
 
-#include <algorithm>
+#include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
 
 namespace prunus {
@@ -18,7 +19,7 @@ inline void pause() {
 }
 }  // namespace
 
-Workers::Workers(int threads) {
+Workers::Workers(int threads) : process_(getpid()) {
   try {
     for (int worker = 1; worker < threads; worker++) threads_.emplace_back([this, worker] { live(worker); });
   } catch (const std::system_error&) {
@@ -37,10 +38,15 @@ Workers::~Workers() {
 }
 
 void Workers::run(long items, Call call, void* context) {
+  if (getpid() != process_) {  // a forked child: alone
+    for (long item = 0; item < items; item++) call(context, item, 0);
+    return;
+  }
   items_ = items;
   batch_ = std::max(1L, items / (8L * threads()));
   call_ = call;
   context_ = context;
+  failure_ = nullptr;
   next_ = 0;
   open_ = true;
   round_++;
@@ -51,12 +57,18 @@ void Workers::run(long items, Call call, void* context) {
   take(0);
   open_ = false;
   for (int spins = 0; inside_ > 0; spins++) spins < kSpins ? pause() : std::this_thread::yield();
+  if (failure_) std::rethrow_exception(failure_);
 }
 
-void Workers::take(int worker) {
-  for (long first = next_.fetch_add(batch_); first < items_; first = next_.fetch_add(batch_)) {
-    const long last = std::min(first + batch_, items_);
-    for (long item = first; item < last; item++) call_(context_, item, worker);
+void Workers::take(int worker) noexcept {
+  try {
+    for (long first = next_.fetch_add(batch_); first < items_; first = next_.fetch_add(batch_)) {
+      const long last = std::min(first + batch_, items_);
+      for (long item = first; item < last; item++) call_(context_, item, worker);
+    }
+  } catch (...) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
   }
 }
 
@@ -76,6 +88,11 @@ void Workers::live(int worker) {
     if (open_) take(worker);
     inside_--;
   }
+}
+
+void ReleaseWorkers::operator()(Workers* workers) const {
+  // The threads of a forked child's workers are not there to be stopped, and to wait for them would be forever.
+  if (getpid() == workers->process_) delete workers;
 }
 
 }  // namespace prunus

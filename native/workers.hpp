@@ -1,8 +1,10 @@
-// Threads that share the items of a loop. They wait briefly for the next loop, then sleep. Nobody waits for a thread that
+// Threads that share the items of a loop; what one of them throws, the caller throws when all are done. They wait briefly for the next loop, then sleep. Nobody waits for a thread that
 // has not begun: on a busy machine the calling thread does the work alone.
 #pragma once
 #include <atomic>
 #include <condition_variable>
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -10,7 +12,15 @@
 
 namespace prunus {
 
+class Workers;
+
+struct ReleaseWorkers {
+  void operator()(Workers* workers) const;
+};
+
 class Workers {
+  friend struct ReleaseWorkers;
+
  public:
   explicit Workers(int threads);
   ~Workers();
@@ -33,7 +43,7 @@ class Workers {
  private:
   using Call = void (*)(void*, long, int);
   void run(long items, Call call, void* context);
-  void take(int worker);
+  void take(int worker) noexcept;
   void live(int worker);
 
   // A loop is open while it has items. A worker says that it is inside before it looks whether the loop is open, and the
@@ -52,6 +62,8 @@ class Workers {
   std::condition_variable wake_;
   std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
+  std::exception_ptr failure_;  // the first of a loop
+  const long process_;          // a forked child has the object, but not the threads
   std::vector<std::thread> threads_;
 };
 
