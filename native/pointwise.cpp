@@ -62,6 +62,7 @@ void PointwiseConvolution::set_lists(Lists& d, const uint8_t* used, long count) 
   for (long chunk = 0; chunk <= chunks; chunk++) d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
   for (long chunk = 0; chunk < chunks; chunk++) {
     d.words.push_back(d.bits.size());
+    set_starts(d, used, d.chunks[chunk], d.chunks[chunk + 1]);
     for (long list = d.chunks[chunk] * static_cast<long>(input_blocks_); list < d.chunks[chunk + 1] * static_cast<long>(input_blocks_); list++)
       for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++) {
         const uint32_t place = (k - union_start_[list]) % kBlock;
@@ -70,6 +71,19 @@ void PointwiseConvolution::set_lists(Lists& d, const uint8_t* used, long count) 
       }
   }
   d.bits.shrink_to_fit();
+}
+
+// Find where the lists of a chunk begin once they are selected: one block of inputs after the other.
+void PointwiseConvolution::set_starts(Lists& d, const uint8_t* used, int first, int last) const {
+  uint32_t place = 0;
+  for (int block = 0; block < input_blocks_; block++, place += kBlock) {  // vectors write a little past the end
+    for (int o = first; o < last; o++) {
+      const size_t list = static_cast<size_t>(o) * input_blocks_ + block;
+      d.start.push_back(place);
+      for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++) place += used[k] != 0;
+    }
+    d.start.push_back(place);
+  }
 }
 
 void PointwiseConvolution::compute(const Run& run) const {
@@ -82,14 +96,14 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
   run.context.workers.each(static_cast<long>(d.chunks.size()) - 1, [&](long chunk, int worker) {
     const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first;
     Scratch& scratch = run.context.scratch[worker];
-    select(scratch, d, chunk);
+    const uint32_t* start = select(scratch, d, chunk);
     for (long image = 0; image < run.images; image++) {
       const Pointwise j{out.pixels(),
                         input(run, image),
                         input_blocks_,
                         spec_.inputs <= 2 * kInputBlock / 3,
                         outputs,
-                        scratch.starts.data(),
+                        start,
                         scratch.kept.data(),
                         scratch.offsets.data(),
                         run.value(output, image) + first * out.plane(),
@@ -103,23 +117,17 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
 
 // Write down the weights that the domain uses for some outputs, and where their inputs lie: one block of inputs after the
 // other, as they are used.
-void PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) const {
+const uint32_t* PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) const {
   const int outputs = d.chunks[chunk + 1] - d.chunks[chunk];
-  const uint32_t* lists = union_start_.data() + static_cast<long>(d.chunks[chunk]) * input_blocks_;
-  const uint16_t* bits = d.bits.data() + d.words[chunk];
-  scratch.starts.assign(input_blocks_ * (outputs + 1L), 0);
-  const uint16_t* word = bits;
-  for (long o = 0, list = 0; o < outputs; o++)
-    for (long block = 0; block < input_blocks_; block++, list++)
-      for (uint32_t k = lists[list]; k < lists[list + 1]; k += kBlock)
-        scratch.starts[block * (outputs + 1L) + o + 1] += static_cast<uint32_t>(__builtin_popcount(*word++));
-  for (size_t i = 1; i < scratch.starts.size(); i++)  // a new block begins a little later: vectors write past the end
-    scratch.starts[i] = i % (outputs + 1L) ? scratch.starts[i] + scratch.starts[i - 1] : scratch.starts[i - 1] + kBlock;
-  scratch.kept.grow(scratch.starts.back() + 2 * kBlock);
+  const long list = static_cast<long>(d.chunks[chunk]) * input_blocks_;
+  const uint32_t* start = d.start.data() + list + chunk * input_blocks_;
+  scratch.kept.grow(start[input_blocks_ * (outputs + 1L) - 1] + 2 * kBlock);
   scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
   if (input_blocks_ > 1) scratch.sums.grow(static_cast<long>(outputs) * kPointwiseTile);
-  kernels_.select({outputs, input_blocks_, lists, num_kept_, weights_, columns_.data(), bits, static_cast<uint32_t>(channel_),
-                   scratch.starts.data(), scratch.kept.data(), scratch.offsets.data()});
+  kernels_.select({outputs, input_blocks_, union_start_.data() + list, num_kept_, weights_, columns_.data(),
+                   d.bits.data() + d.words[chunk], static_cast<uint32_t>(channel_), start, scratch.kept.data(),
+                   scratch.offsets.data()});
+  return start;
 }
 
 void PointwiseConvolution::compute_dense(const Run& run) const {

@@ -14,6 +14,7 @@ class PointwiseConvolution : public Convolution {
     std::vector<uint16_t> bits;  // of every list, from a new word on: which of its kept weights the domain uses
     std::vector<int> chunks;     // outputs whose lists are selected together, and the end
     std::vector<size_t> words;   // of every chunk: where its bits begin
+    std::vector<uint32_t> start; // [chunk][block of inputs][its outputs + 1]: where selected lists begin
     bool dense = false;          // it uses all that is kept, and that is nearly all there is
   };
 
@@ -21,7 +22,8 @@ class PointwiseConvolution : public Convolution {
   void pack();
   void set_lists(Lists& domain, const uint8_t* used, long count) const;
   void compute(const Run& run) const override;
-  void select(Scratch& scratch, const Lists& domain, long chunk) const;
+  const uint32_t* select(Scratch& scratch, const Lists& domain, long chunk) const;
+  void set_starts(Lists& domain, const uint8_t* used, int first, int last) const;
   void compute_sparse(const Run& run, const Lists& domain) const;
   void compute_dense(const Run& run) const;
 

@@ -23,7 +23,7 @@ struct Shape {
 struct Scratch {
   Floats sums;
   Floats kept;  // weights of a 1x1 layer that the domain uses, and where their inputs lie
-  std::vector<uint32_t> offsets, starts;
+  std::vector<uint32_t> offsets;
 };
 
 // What one run needs: room for values and scratch, and its threads.
