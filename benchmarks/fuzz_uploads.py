@@ -27,8 +27,8 @@ from service_load import memory_mb, running_service
 from prunus.bundle.file import write_bundle
 from prunus.runtime.predictor import Predictor
 
-MAX_GROWTH_MB = 32  # of memory, from a tenth of the requests to the end
-MAX_SECONDS = 20  # for any answer
+MAX_GROWTH_MB = 16  # of memory, from a tenth of the requests to the end
+MAX_SECONDS = 120  # for any answer
 
 
 class Client:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from prunus.serving.patience import LATE_SECONDS
 from prunus.serving.refusals import overloaded
 from prunus.serving.settings import ServeSettings
 
-LATE_SECONDS = 1.0
 MAX_HEAD_BYTES = 64 * 1024  # of a request line and headers
 
 

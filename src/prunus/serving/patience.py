@@ -9,6 +9,8 @@ from typing import Any
 
 from prunus.serving.refusals import Refusal
 
+LATE_SECONDS = 1.0  # by which a timer is late only where the process was stopped, or the machine asleep
+
 
 class Patience:
     """Interrupts the task inside it after some seconds, with the refusal that stands for the stage it is in.
@@ -26,8 +28,18 @@ class Patience:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, lambda: self._interrupt(self.refusal))
+        self._wind()
         return self
+
+    def _wind(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._seconds, self._expire, loop.time() + self._seconds)
+
+    def _expire(self, due: float) -> None:
+        if asyncio.get_running_loop().time() > due + LATE_SECONDS:  # the whole process stood still: begin again
+            self._wind()
+        else:
+            self._interrupt(self.refusal)
 
     def watch(self, wait_for_end: Callable[[], Awaitable[object]], refusal: Refusal) -> None:
         """Interrupt the task also when something ends, such as the connection."""

@@ -73,6 +73,8 @@ def _decoded(job: Job) -> Decoded | Refusal | NotSmall:
     try:
         return job.decode()
     except (Refusal, NotSmall) as reason:  # of this request alone
+        # its frames hold the request's bytes, and would be held by whoever waits for the answer
+        reason.__traceback__ = reason.__context__ = reason.__cause__ = None
         return reason
 
 

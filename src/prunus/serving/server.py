@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import math
 import signal
@@ -18,6 +19,9 @@ from prunus.serving.app import make_app
 from prunus.serving.connections import guarded
 from prunus.serving.service import Service
 from prunus.serving.settings import ServeSettings
+
+M_MMAP_THRESHOLD = -3  # of malloc.h
+LARGE_BYTES = 2**20
 
 
 class Server(uvicorn.Server):
@@ -81,8 +85,15 @@ def make_server(service: Service, ready: Callable[[], None]) -> Server:
     return Server(config, ready)
 
 
+def return_large_blocks() -> None:
+    """Have the memory of large images given back at once; glibc would keep it after the first few."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # other systems have no such switch
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
+
+
 def run_service(service: Service, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; requests that were accepted are answered first."""
+    return_large_blocks()
     warnings.filterwarnings("ignore", module="PIL")  # odd files of strangers are no news
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
     settings: ServeSettings = service.settings
