@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 from prunus.bundle.bundle import Array, Bundle
-from prunus.errors import DataError, UnknownNameError
+from prunus.errors import BundleError, DataError, UnknownNameError
 from prunus.graph.operations import (
     ActivationName,
     Add,
@@ -39,12 +39,17 @@ class NativeEngine:
         self._program = _native.Program(bundle.manifest.shapes, len(bundle.domains), threads, kernels)
         self._numbers = {domain: number for number, domain in enumerate(bundle.domains)}
         self.layers: list[str] = []  # of the convolutions, in the order of the program
-        for number, operation in enumerate(bundle.manifest.graph):
+        try:
+            self._build()
+        except (ValueError, MemoryError) as error:
+            raise BundleError(f"the model is too large to be loaded here: {error}") from None
+
+    def _build(self) -> None:
+        for number, operation in enumerate(self._bundle.manifest.graph):
             STEPS[type(operation)](self, number, operation)
         for domain, place in self._numbers.items():
-            self._program.set_head(
-                place, *(_plain(bundle.arrays[f"head/{domain}/{key}"]) for key in ("weight", "bias"))
-            )
+            weight, bias = (_plain(self._bundle.arrays[f"head/{domain}/{key}"]) for key in ("weight", "bias"))
+            self._program.set_head(place, weight, bias)
         self._program.finish()
 
     @property
@@ -55,7 +60,11 @@ class NativeEngine:
     def logits(self, images: Floats, domain: str) -> Floats:
         """Classify (N, 3, S, S) images of one domain: (N, classes)."""
         found = np.empty((len(images), len(self._bundle.manifest.domains[domain].classes)), dtype=np.float32)
-        if not self._program.run(images, self._numbers[domain], found):
+        try:
+            finite = self._program.run(images, self._numbers[domain], found)
+        except MemoryError:
+            raise DataError(f"there is not enough memory to classify {len(images)} images at once") from None
+        if not finite:
             raise DataError("an image holds numbers that are not finite")
         return found
 
