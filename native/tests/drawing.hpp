@@ -1,0 +1,175 @@
+// Draws networks: a convolution or pool of any window, then some of all other operations, for two domains.
+#pragma once
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "network.hpp"
+
+namespace prunus::test {
+
+constexpr int kDomains = 2;
+
+struct Draw {
+  std::mt19937 engine;
+  explicit Draw(unsigned seed) : engine(seed) {}
+  int upto(int least, int most) { return std::uniform_int_distribution<int>(least, most)(engine); }
+  bool chance(double p) { return std::uniform_real_distribution<double>(0, 1)(engine) < p; }
+  template <class T, size_t n>
+  T of(const T (&all)[n]) {
+    return all[upto(0, static_cast<int>(n) - 1)];
+  }
+  Activation activation() { return static_cast<Activation>(upto(0, static_cast<int>(Activation::tanh))); }
+  std::vector<float> numbers(size_t count) {
+    std::vector<float> found(count);
+    for (float& each : found) each = std::normal_distribution<float>(0, 1)(engine);
+    return found;
+  }
+  std::vector<float> maybe(double p, size_t count) { return chance(p) ? numbers(count) : std::vector<float>(); }
+  std::vector<uint8_t> bits(size_t count) {
+    const double densities[] = {0, 0.1, 0.5, 0.9, 1}, density = of(densities);
+    std::vector<uint8_t> found(count);
+    for (uint8_t& each : found) each = chance(density);
+    return found;
+  }
+};
+
+inline int append(Network& net, Operation o) {
+  o.domains.resize(kDomains);
+  net.shapes.push_back(o.out);
+  net.operations.push_back(std::move(o));
+  return static_cast<int>(net.operations.size());
+}
+
+inline Operation from(const Network& net, Kind kind, std::vector<int> inputs) {
+  const Shape& shape = net.shapes[inputs[0]];
+  return {kind, std::move(inputs), shape, shape};
+}
+
+inline WindowSpec draw_window(Draw& d, bool pool, bool far) {
+  const int sides[] = {1, 1, 2, 3, 3, 3, 5, 7}, small[] = {1, 3};
+  WindowSpec w{};
+  for (int axis = 0; axis < 2; axis++) {
+    const int side = w.kernel[axis] = far ? d.of(small) : d.of(sides), most = pool ? side - 1 : side;
+    w.stride[axis] = far && d.chance(0.7) ? d.upto(1000, 70000) : d.upto(1, 3);
+    w.dilation[axis] = !pool && d.chance(0.2) ? 2 : 1;
+    w.pads[axis] = d.chance(0.5) ? side / 2 : d.upto(0, most);
+    w.pads[axis + 2] = d.chance(0.5) ? w.pads[axis] : d.upto(0, most);
+  }
+  return w;
+}
+
+// How many windows fit along an axis; `ceil` lets the last begin in the image and end behind the padding. 0: none does.
+inline int places(const WindowSpec& w, int axis, int side, bool ceil) {
+  const int room = side + w.pads[axis] + w.pads[axis + 2] - ((w.kernel[axis] - 1) * w.dilation[axis] + 1);
+  if (room < 0) return 0;
+  const int stride = w.stride[axis], last = ceil ? (room + stride - 1) / stride : room / stride;
+  return last * stride >= side + w.pads[axis] ? last : last + 1;
+}
+
+inline int draw_convolution(Draw& d, Network& net, const Operation& like, int residual) {
+  Operation o = like;
+  const size_t taps = taps_of(o.window), outputs = o.out.channels;
+  if (residual >= 0) o.inputs.push_back(residual);
+  o.activation = d.activation();
+  o.kept = d.bits(outputs * o.in.channels / o.groups);
+  const size_t count = std::count(o.kept.begin(), o.kept.end(), 1);
+  o.kernels = d.numbers(count * taps);
+  for (int domain = 0; domain < kDomains; domain++)
+    o.domains.push_back({d.maybe(0.6, outputs), d.maybe(0.6, outputs), d.maybe(0.3, outputs * taps), d.bits(count)});
+  return append(net, o);
+}
+
+inline int draw_affine(Draw& d, Network& net, int input, Activation activation) {
+  Operation o = from(net, Kind::affine, {input});
+  o.activation = activation;
+  for (int domain = 0; domain < kDomains; domain++)
+    o.domains.push_back({d.maybe(0.7, o.in.channels), d.maybe(0.7, o.in.channels), {}, {}});
+  return append(net, o);
+}
+
+// Give a value for a convolution to add: its input, something of the same shape, or what the same windows make; or none.
+inline int draw_residual(Draw& d, Network& net, const Operation& like) {
+  if (!d.chance(0.4)) return -1;
+  const bool same = like.in.channels == like.out.channels && like.in.pixels() == like.out.pixels() &&
+                    like.in.width == like.out.width;
+  if (!same) return draw_convolution(d, net, like, -1);
+  return d.chance(0.5) ? 0 : draw_affine(d, net, 0, d.activation());
+}
+
+// Give an earlier value that a test allows, or the last.
+template <class Test>
+int earlier(Draw& d, const Network& net, Test allowed) {
+  const int last = static_cast<int>(net.shapes.size()) - 1, found = d.upto(0, last);
+  return allowed(net.shapes[found]) ? found : last;
+}
+
+inline void draw_other(Draw& d, Network& net) {
+  const int last = static_cast<int>(net.shapes.size()) - 1;
+  const Shape shape = net.shapes[last];
+  const auto same_size = [&](const Shape& s) { return s.height == shape.height && s.width == shape.width; };
+  const auto same = [&](const Shape& s) { return same_size(s) && s.channels == shape.channels; };
+  const Kind kinds[] = {Kind::affine, Kind::add, Kind::mul, Kind::mul, Kind::join, Kind::mean, Kind::layer_norm};
+  const Kind kind = d.of(kinds);
+  if (kind == Kind::affine) return void(draw_affine(d, net, last, d.activation()));
+  Operation o = from(net, kind, {last});
+  o.activation = d.activation();
+  if (kind == Kind::mean) o.out = {shape.channels, 1, 1};
+  if (kind == Kind::add) o.inputs.push_back(earlier(d, net, same));
+  if (kind == Kind::mul) {
+    Operation mean = from(net, Kind::mean, {earlier(d, net, [&](const Shape& s) { return s.channels == shape.channels; })});
+    mean.out = {shape.channels, 1, 1};
+    o.inputs.push_back(d.chance(0.5) ? append(net, mean) : earlier(d, net, same));
+  }
+  if (kind == Kind::join) {
+    if (d.chance(0.5)) o.inputs.push_back(earlier(d, net, same_size));
+    o.out.channels = d.chance(0.5) ? d.upto(0, 5) : 0;
+    for (int each : o.inputs) o.out.channels += net.shapes[each].channels;
+  }
+  if (kind == Kind::layer_norm) {  // of small numbers, and with a large epsilon: it would magnify what was rounded before
+    o.inputs = {draw_affine(d, net, last, Activation::tanh)};
+    o.eps = 0.1f;
+    for (int domain = 0; domain < kDomains; domain++)
+      o.domains.push_back({d.maybe(0.7, shape.channels), d.maybe(0.7, shape.channels), {}, {}});
+  }
+  append(net, o);
+}
+
+inline void draw_rest(Draw& d, Network& net, bool far) {
+  for (int more = d.chance(0.5) ? d.upto(1, 4) : 0; more > 0; more--) draw_other(d, net);
+  const Shape& last = net.shapes.back();
+  for (int domain = 0; domain < kDomains; domain++) {
+    const int classes = 3 + domain;
+    net.heads.push_back({classes, d.numbers(classes * last.channels * last.pixels()), d.numbers(classes)});
+  }
+  net.count = far ? 1 : d.upto(1, d.chance(0.2) ? 10 : 4);
+  net.threads = d.upto(1, 3);
+  net.at_once = d.chance(0.3);
+  net.images = d.numbers(net.count * net.shapes[0].channels * net.shapes[0].pixels());
+}
+
+// Draw a network; false where its windows do not fit its images.
+inline bool draw_network(Draw& d, Network& net) {
+  const bool pool = d.chance(0.2), far = d.chance(0.04), ceil = pool && d.chance(0.3);  // far: strides beyond any image
+  const int groups = pool ? 1 : d.upto(1, 4);
+  const auto channels = [&] { return far ? d.upto(1, 2) : d.chance(0.3) ? 1 : d.upto(1, d.chance(0.1) ? 130 : 12); };
+  Operation o{pool ? Kind::pool : Kind::convolution, {0}, {}, {}};
+  o.groups = groups;
+  o.window = draw_window(d, pool, far);
+  o.in = {groups * channels(), d.upto(1, far ? 4 : 20), d.upto(1, 20)};
+  o.out = {pool ? o.in.channels : groups * channels(), places(o.window, 0, o.in.height, ceil),
+           places(o.window, 1, o.in.width, ceil)};
+  if (!o.out.height || !o.out.width) return false;
+  net.shapes = {o.in};
+  if (pool) {
+    o.largest = d.chance(0.5);
+    o.count_pads = d.chance(0.5);
+    append(net, o);
+  } else {
+    draw_convolution(d, net, o, draw_residual(d, net, o));
+  }
+  draw_rest(d, net, far);
+  return true;
+}
+
+}  // namespace prunus::test
