@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
+from prunus.images import Floats
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt
 from prunus.pruning.pack import pack
 
 Classes = Mapping[str, tuple[str, ...]]
+Answer = Callable[[Floats, str], Floats]
 MODES = ("dead channels", "sparse", "everything on", "dead in one domain", "unread inputs", "layer off")
 
 
@@ -26,19 +30,62 @@ def zoo_backbone(name: str, size: int) -> Backbone:
     return load_backbone(BackboneChoice(name=name, weights="random" if "/" in name else "pretrained", size=size))
 
 
-def masked_network(backbone: Backbone, classes: Classes, modes: Sequence[str], seed: int = 5) -> MultiDomainNet:
+def masked_network(
+    backbone: Backbone, classes: Classes, modes: Sequence[str], seed: int = 5, method: str = "union"
+) -> MultiDomainNet:
     """Give every convolution one kind of masks after the other, and every domain norms of its own."""
-    net = adapt(backbone, classes, "union")
+    net = adapt(backbone, classes, method)
     generator = torch.Generator().manual_seed(seed)
-    assert net.switches is not None
     with torch.no_grad():
-        for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
-            if not name.startswith("network.") and ("running_mean" in name or tensor.requires_grad):
+        for name, tensor in net.named_parameters():
+            if not name.startswith("network.") and tensor.requires_grad:
                 tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
-        scores = net.switches.scores_DM.fill_(1.0)
-        for index, view in enumerate(net.switches.layout.views(scores).values()):
-            switch_off(view, modes[index % len(modes)], generator)
+        if net.switches is not None:
+            views = net.switches.layout.views(net.switches.scores_DM.fill_(1.0)).values()
+            for index, view in enumerate(views):
+                switch_off(view, modes[index % len(modes)], generator)
+        if "layer off" in modes:  # what is left hardly varies, and should not be made large: that is rounding errors
+            for name, buffer in net.named_buffers():
+                if not name.startswith("network.") and "running_mean" in name:
+                    buffer.add_(torch.randn(buffer.shape, generator=generator) * 0.1)
+        else:
+            _calibrate(net, generator)
     return net.eval()
+
+
+def _calibrate(net: MultiDomainNet, generator: torch.Generator) -> None:
+    """Give every domain's norms the statistics of some images: with others, deep networks answer always the same."""
+    norms = [module for module in net.network.modules() if isinstance(module, _BatchNorm)]
+    momenta = [norm.momentum for norm in norms]
+    if not any(name.endswith("running_var") for name in net.tensors(net.domains[0])):
+        return
+    for norm in norms:
+        norm.momentum = 1.0
+    for domain in net.domains:
+        net.train()(torch.randn(4, 3, net.image_size, net.image_size, generator=generator), domain)
+        for name, tensor in net.tensors(domain).items():
+            if name.endswith("running_var"):  # what hardly varies is left so, for the same reason
+                tensor.clamp_(min=0.1 * float(tensor.mean())).mul_(1.2)
+                tensor[tensor < 1e-4] = 1.0
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+
+
+def assert_same_logits(net: MultiDomainNet, answer: Answer, tolerance: float = 1e-5, sensitive: bool = True) -> None:
+    """Compare answers with a network's own in every domain; the tolerance is relative to the largest logit.
+
+    Where the network is to be sensitive, its answers for two images must differ by 1e-2 of the largest logit.
+    """
+    images = torch.randn(2, 3, net.image_size, net.image_size, generator=torch.Generator().manual_seed(0))
+    for domain in net.domains:
+        with torch.no_grad():
+            expected = net(images, domain).numpy()
+        largest = float(np.abs(expected).max())
+        assert np.isfinite(expected).all()
+        if sensitive:
+            assert np.abs(expected[0] - expected[1]).max() >= 1e-2 * largest, f"{domain}: blind to the image"
+        away = float(np.abs(answer(images.numpy(), domain) - expected).max()) / largest
+        assert away <= tolerance, f"{domain}: {away:.1e} of the largest logit"
 
 
 def switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> None:
@@ -53,7 +100,7 @@ def switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> Non
         "layer off": lambda: torch.ones(domains, outputs, inputs, dtype=torch.bool),
         "dead channels": lambda: drawn(0.4, 1, outputs, 1),
         "dead in one domain": lambda: drawn(0.4, 1, outputs, 1) & (torch.arange(domains) == 0)[:, None, None],
-        "unread inputs": lambda: drawn(0.4, 1, 1, inputs),
+        "unread inputs": lambda: drawn(0.4 if inputs > 1 else 0, 1, 1, inputs),  # else a whole layer
         "sparse": lambda: drawn(0.8, domains, outputs, inputs),
         "half": lambda: drawn(0.5, domains, outputs, inputs),
     }[mode]()

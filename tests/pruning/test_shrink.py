@@ -1,21 +1,20 @@
 """The smaller network gives the masked network's logits, whatever the masks; and it is smaller."""
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from masked_networks import MODES, assert_same_logits, masked_network, switch_off, zoo_backbone
 from torch import Tensor, nn
 
 from prunus.backbone.probe import probe_network
-from prunus.backbone.zoo import Backbone, load_backbone
-from prunus.config import BackboneChoice
+from prunus.backbone.zoo import Backbone
 from prunus.errors import BackboneError
-from prunus.images import Preprocess
+from prunus.images import Floats, Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import METHODS, adapt
 from prunus.pruning.plan import load_plan, plan_pruning
@@ -35,75 +34,42 @@ NETWORKS = (
 )
 
 
-@cache
 def _backbone(name: str) -> Backbone:
-    weights = "random" if name.startswith("timm/") else "pretrained"
-    return load_backbone(BackboneChoice(name=name, weights=weights, size=32 if name == "wrn14_2" else 64))
-
-
-def _net(backbone: Backbone, seed: int, modes: list[str]) -> MultiDomainNet:
-    """A network whose convolutions each have one of several kinds of masks, and whose norms differ by domain."""
-    net = adapt(backbone, CLASSES, "union")
-    generator = torch.Generator().manual_seed(seed)
-    assert net.switches is not None
-    with torch.no_grad():
-        for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
-            if not name.startswith("network.") and ("running_mean" in name or tensor.requires_grad):
-                tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
-        scores = net.switches.scores_DM.fill_(1.0)
-        for index, view in enumerate(net.switches.layout.views(scores).values()):
-            _switch_off(view, modes[index % len(modes)], generator)
-    return net.eval()
-
-
-def _switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> None:
-    def drawn(share: float, *shape: int) -> Tensor:
-        return torch.rand(shape, generator=generator) < share
-
-    if mode == "layer off":
-        scores_DOI[:] = -1
-    elif mode == "dead channels":
-        scores_DOI[:, drawn(0.4, scores_DOI.shape[1])] = -1
-    elif mode == "dead in one domain":
-        scores_DOI[0, drawn(0.4, scores_DOI.shape[1])] = -1
-    elif mode == "unread inputs":
-        scores_DOI[:, :, drawn(0.4, scores_DOI.shape[2])] = -1
-    elif mode == "sparse":
-        scores_DOI[drawn(0.8, *scores_DOI.shape)] = -1
-
-
-MODES = ["everything on", "layer off", "dead channels", "dead in one domain", "unread inputs", "sparse"]
+    return zoo_backbone(name, 32 if name == "wrn14_2" else 64)
 
 
 def _conv_weights(network: nn.Module) -> int:
     return sum(module.weight.numel() for module in network.modules() if isinstance(module, nn.Conv2d))
 
 
-def _assert_same_logits(net: MultiDomainNet, small: MultiDomainNet, size: int) -> None:
-    images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        for domain in net.domains:
-            expected, found = net(images, domain), small(images, domain)
-            assert bool(torch.isfinite(expected).all())
-            assert float((found - expected).abs().max()) <= 1e-5 * max(1.0, float(expected.abs().max()))
+def _assert_same_logits(net: MultiDomainNet, small: MultiDomainNet, sensitive: bool = False) -> None:
+    @torch.no_grad()
+    def answer(images: Floats, domain: str) -> Floats:
+        logits: Floats = small(torch.from_numpy(images), domain).numpy()
+        return logits
+
+    assert_same_logits(net, answer, 1e-5, sensitive)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=1, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**31), modes=st.lists(st.sampled_from(MODES), min_size=1, max_size=5))
+@example(seed=1, modes=["layer off", "everything on", "sparse"])
+@example(seed=2, modes=["dead in one domain"])
+@example(seed=3, modes=["everything on"])
 def test_the_shrunk_network_gives_the_masked_networks_logits(name: str, seed: int, modes: list[str]) -> None:
     backbone = _backbone(name)
-    net = _net(backbone, seed, modes)
+    net = masked_network(backbone, CLASSES, modes, seed)
     small = shrink(net, plan_pruning(net))
     assert _conv_weights(small.network) <= _conv_weights(net.network)
-    _assert_same_logits(net, small, backbone.preprocess.size)
+    _assert_same_logits(net, small, sensitive=modes in (["everything on"], ["dead in one domain"]))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_dead_channels_make_every_network_smaller_and_leave_the_given_one_alone(name: str) -> None:
     backbone = _backbone(name)
-    net = _net(backbone, 3, ["dead channels"])
+    net = masked_network(backbone, CLASSES, ["dead channels"], 3)
     before = {key: tensor.clone() for key, tensor in net.state_dict().items()}
     plan = plan_pruning(net)
     small = shrink(net, plan)
@@ -111,11 +77,11 @@ def test_dead_channels_make_every_network_smaller_and_leave_the_given_one_alone(
     assert {key: torch.equal(tensor, before[key]) for key, tensor in net.state_dict().items()} == dict.fromkeys(
         before, True
     )
-    _assert_same_logits(net, small, backbone.preprocess.size)
+    _assert_same_logits(net, small, sensitive=True)
 
 
 def test_with_everything_on_nothing_goes() -> None:
-    net = _net(_backbone("wrn14_2"), 1, ["everything on"])
+    net = masked_network(_backbone("wrn14_2"), CLASSES, ["everything on"], 1)
     plan = plan_pruning(net)
     assert all(len(layer.outputs) == layer.num_outputs and layer.kernels == layer.num_kernels for layer in plan.layers)
     assert _conv_weights(shrink(net, plan).network) == _conv_weights(net.network)
@@ -125,8 +91,8 @@ def test_with_everything_on_nothing_goes() -> None:
 @given(seed=st.integers(0, 2**31), modes=st.lists(st.sampled_from(MODES), min_size=1, max_size=13))
 def test_any_mixture_of_masks_shrinks_exactly(seed: int, modes: list[str]) -> None:
     backbone = _backbone("wrn14_2")
-    net = _net(backbone, seed, modes)
-    _assert_same_logits(net, shrink(net, plan_pruning(net)), backbone.preprocess.size)
+    net = masked_network(backbone, CLASSES, modes, seed)
+    _assert_same_logits(net, shrink(net, plan_pruning(net)))
 
 
 def _tiny(network: nn.Module) -> MultiDomainNet:
@@ -161,7 +127,7 @@ def test_a_dead_filters_bias_is_folded_exactly_up_to_the_border() -> None:
         border = F.conv2d(ones, own, padding=1)
         assert bool((border[0, :, 0, 0] != border[0, :, 4, 4]).all()) == (value != 0)
     assert type(constants).__name__ == "WithConstants"
-    _assert_same_logits(net, small, 8)
+    _assert_same_logits(net, small)
 
 
 def test_a_constant_without_padding_becomes_a_bias_and_one_in_the_features_goes_into_the_heads() -> None:
@@ -180,7 +146,7 @@ def test_a_constant_without_padding_becomes_a_bias_and_one_in_the_features_goes_
     small = shrink(net, plan)
     assert type(small.network.get_submodule("2")) is nn.Conv2d
     assert small.heads[0].in_features == 3
-    _assert_same_logits(net, small, 8)
+    _assert_same_logits(net, small)
 
 
 def test_a_channel_that_is_dead_in_one_domain_only_stays() -> None:
@@ -190,15 +156,15 @@ def test_a_channel_that_is_dead_in_one_domain_only_stays() -> None:
         net.switches.layout.views(net.switches.scores_DM)["0"][0, 1] = -1
     plan = plan_pruning(net)
     assert plan.layers[0].outputs == (0, 1, 2, 3)
-    _assert_same_logits(net, shrink(net, plan), 8)
+    _assert_same_logits(net, shrink(net, plan))
 
 
 def test_a_network_with_every_layer_off_still_answers() -> None:
     backbone = _backbone("wrn14_2")
-    net = _net(backbone, 2, ["layer off"])
+    net = masked_network(backbone, CLASSES, ["layer off"], 2)
     small = shrink(net, plan_pruning(net))
     assert _conv_weights(small.network) < 500
-    _assert_same_logits(net, small, 32)
+    _assert_same_logits(net, small)
 
 
 def test_an_operation_that_is_not_known_keeps_all_its_channels() -> None:
@@ -218,20 +184,20 @@ def test_an_operation_that_is_not_known_keeps_all_its_channels() -> None:
     plan = plan_pruning(net)
     assert len(plan.layers[0].outputs) == 4
     assert [layer.held for layer in plan.layers] == [2, 0]
-    _assert_same_logits(net, shrink(net, plan), 8)
+    _assert_same_logits(net, shrink(net, plan))
 
 
 def test_a_plan_can_be_printed_saved_and_used_later(tmp_path: Path) -> None:
-    net = _net(_backbone("wrn14_2"), 4, ["dead channels", "sparse"])
+    net = masked_network(_backbone("wrn14_2"), CLASSES, ["dead channels", "sparse"], 4)
     plan = plan_pruning(net)
     plan.save(tmp_path / "plan.json")
     assert load_plan(tmp_path / "plan.json") == plan
     assert "stages.0.0.conv1" in str(plan)
-    _assert_same_logits(net, shrink(net, load_plan(tmp_path / "plan.json")), 32)
+    _assert_same_logits(net, shrink(net, load_plan(tmp_path / "plan.json")))
 
 
 def test_a_plan_of_another_network_or_no_plan_at_all_is_refused(tmp_path: Path) -> None:
-    net = _net(_backbone("wrn14_2"), 4, ["sparse"])
+    net = masked_network(_backbone("wrn14_2"), CLASSES, ["sparse"], 4)
     other = plan_pruning(_tiny(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())))
     with pytest.raises(BackboneError, match="the plan is of another network"):
         shrink(net, other)
@@ -267,7 +233,7 @@ def test_with_whole_channels_switched_the_union_is_a_smaller_dense_network(name:
         scores.copy_((torch.rand(scores.shape[1], generator=generator) - 0.5).expand(scores.shape))
     small = shrink(net, plan_pruning(net))
     assert _conv_weights(small.network) < 0.8 * _conv_weights(net.network)
-    _assert_same_logits(net, small, backbone.preprocess.size)
+    _assert_same_logits(net, small)
 
 
 class _Odd(nn.Module):
@@ -347,11 +313,11 @@ def test_odd_networks_shrink_exactly(name: str, mode: str) -> None:
             if tensor.requires_grad and "scores" not in key:
                 tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.3)
         for view in net.switches.layout.views(net.switches.scores_DM.fill_(1.0)).values():
-            _switch_off(view, mode, generator)
+            switch_off(view, mode, generator)
     modes = [module.training for module in net.network.modules()]
     small = shrink(net, plan_pruning(net))
     assert [module.training for module in net.network.modules()] == modes
-    _assert_same_logits(net.eval(), small, 8)
+    _assert_same_logits(net.eval(), small)
 
 
 class _Followed(nn.Module):
@@ -385,7 +351,7 @@ def test_numbers_axes_and_views_are_followed(between: Callable[[Tensor], Tensor]
     plan = plan_pruning(net)
     assert [layer.outputs for layer in plan.layers] == [(0, 3), (0, 1, 2)]
     assert [layer.held for layer in plan.layers] == [0, 0]
-    _assert_same_logits(net, shrink(net, plan), 8)
+    _assert_same_logits(net, shrink(net, plan))
 
 
 @pytest.mark.parametrize("method", sorted(name for name, method in METHODS.items() if not method.packable))
@@ -396,7 +362,7 @@ def test_methods_that_change_more_than_switches_and_norms_are_refused(method: st
 
 
 def test_a_plan_of_other_masks_and_a_second_shrinking_are_refused() -> None:
-    net = _net(_backbone("wrn14_2"), 5, ["dead channels"])
+    net = masked_network(_backbone("wrn14_2"), CLASSES, ["dead channels"], 5)
     plan = plan_pruning(net)
     small = shrink(net, plan)
     with pytest.raises(BackboneError, match="it has been shrunk already"):
@@ -426,4 +392,4 @@ def test_a_depthwise_convolution_may_keep_a_single_channel(left: int) -> None:
         view[:, left] = 1
     plan = plan_pruning(net)
     assert plan.layers[1].outputs == (left,)
-    _assert_same_logits(net, shrink(net, plan), 8)
+    _assert_same_logits(net, shrink(net, plan))
