@@ -51,7 +51,7 @@ inline WindowSpec draw_window(Draw& d, bool pool, bool far) {
   WindowSpec w{};
   for (int axis = 0; axis < 2; axis++) {
     const int side = w.kernel[axis] = far ? d.of(small) : d.of(sides), most = pool ? side - 1 : side;
-    w.stride[axis] = far && d.chance(0.7) ? d.upto(1000, 70000) : d.upto(1, 3);
+    w.stride[axis] = far && d.chance(0.8) ? d.upto(50000, 70000) : d.upto(1, 3);
     w.dilation[axis] = !pool && d.chance(0.2) ? 2 : 1;
     w.pads[axis] = d.chance(0.5) ? side / 2 : d.upto(0, most);
     w.pads[axis + 2] = d.chance(0.5) ? w.pads[axis] : d.upto(0, most);
@@ -150,13 +150,13 @@ inline void draw_rest(Draw& d, Network& net, bool far) {
 
 // Draw a network; false where its windows do not fit its images.
 inline bool draw_network(Draw& d, Network& net) {
-  const bool pool = d.chance(0.2), far = d.chance(0.04), ceil = pool && d.chance(0.3);  // far: strides beyond any image
-  const int groups = pool ? 1 : d.upto(1, 4);
+  const bool pool = d.chance(0.2), far = d.chance(0.06), ceil = pool && d.chance(0.3);  // far: strides beyond any image
+  const int groups = pool ? 1 : d.upto(1, far ? 2 : 4);
   const auto channels = [&] { return far ? d.upto(1, 2) : d.chance(0.3) ? 1 : d.upto(1, d.chance(0.1) ? 130 : 12); };
   Operation o{pool ? Kind::pool : Kind::convolution, {0}, {}, {}};
   o.groups = groups;
   o.window = draw_window(d, pool, far);
-  o.in = {groups * channels(), d.upto(1, far ? 4 : 20), d.upto(1, 20)};
+  o.in = {groups * channels(), d.upto(1, far ? 3 : 20), d.upto(1, 20)};
   o.out = {pool ? o.in.channels : groups * channels(), places(o.window, 0, o.in.height, ceil),
            places(o.window, 1, o.in.width, ceil)};
   if (!o.out.height || !o.out.width) return false;

@@ -24,7 +24,7 @@ class Sanitizing(NamedTuple):
     level: str
 
 
-SANITIZERS = {"address,undefined": Sanitizing(110, "-O0"), "thread": Sanitizing(25, "-O0")}
+SANITIZERS = {"address,undefined": Sanitizing(100, "-O0"), "thread": Sanitizing(20, "-O0")}
 ARM_CASES = 60
 
 
