@@ -19,6 +19,7 @@ from prunus.version import __version__ as __version__
 if TYPE_CHECKING:
     from prunus.config import Recipe as Recipe
     from prunus.errors import PrunusError as PrunusError
+    from prunus.pruning.plan import load_plan as load_plan
     from prunus.pruning.plan import plan_pruning as plan_pruning
     from prunus.pruning.shrink import shrink as shrink
     from prunus.recipes import load_recipe as load_recipe
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 # looked up on first use: what runs a model must not import what trains one
 _HOMES = {
     "Recipe": "prunus.config",
+    "load_plan": "prunus.pruning.plan",
     "plan_pruning": "prunus.pruning.plan",
     "shrink": "prunus.pruning.shrink",
     "load_recipe": "prunus.recipes",

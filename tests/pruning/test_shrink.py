@@ -1,6 +1,7 @@
 """The smaller network gives the masked network's logits, whatever the masks; and it is smaller."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from prunus.errors import BackboneError
 from prunus.images import Floats, Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import METHODS, adapt
-from prunus.pruning.plan import load_plan, plan_pruning
+from prunus.pruning.plan import PrunePlan, load_plan, plan_pruning
 from prunus.pruning.shrink import shrink
 
 CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
@@ -370,8 +371,27 @@ def test_a_plan_of_other_masks_and_a_second_shrinking_are_refused() -> None:
     assert net.switches is not None
     with torch.no_grad():
         net.switches.scores_DM.fill_(1.0)
-    with pytest.raises(BackboneError, match="or of other masks"):
+    with pytest.raises(BackboneError, match="of other masks"):
         shrink(net, plan)
+
+
+def _changed(plan: PrunePlan, change: str) -> PrunePlan:
+    name, kept = next((name, kept) for name, kept in plan.channels.items() if len(kept) > 3)
+    return {
+        "reversed": lambda: replace(plan, channels=plan.channels | {name: kept[::-1]}),
+        "out of range": lambda: replace(plan, channels=plan.channels | {name: (*kept, 9999)}),
+        "twice": lambda: replace(plan, channels=plan.channels | {name: (*kept, kept[-1])}),
+        "one more": lambda: replace(plan, channels=plan.channels | {name: tuple(range(len(kept) + 1))}),
+        "fewer features": lambda: replace(plan, features=plan.features[:-1]),
+        "no layers": lambda: replace(plan, layers=()),
+    }[change]()
+
+
+@pytest.mark.parametrize("change", ["reversed", "out of range", "twice", "one more", "fewer features", "no layers"])
+def test_a_plan_that_was_changed_is_refused(change: str) -> None:
+    net = masked_network(_backbone("wrn14_2"), CLASSES, ["dead channels"])
+    with pytest.raises(BackboneError, match="or was changed"):
+        shrink(net, _changed(plan_pruning(net), change))
 
 
 @pytest.mark.parametrize("left", [0, 2])

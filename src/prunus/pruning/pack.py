@@ -5,7 +5,6 @@ Legend: D = domains, O = output channels, I = input channels of one group.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from prunus.masks.network import MultiDomainNet
 from prunus.pruning.draft import Draft
 from prunus.pruning.lower import lower
 from prunus.pruning.packable import check_packable, is_packable, network_masks
-from prunus.pruning.plan import plan_pruning
+from prunus.pruning.plan import on_cpu, plan_pruning
 from prunus.pruning.shrink import shrink
 
 __all__ = ["check_packable", "is_packable", "network_masks", "pack"]
@@ -35,7 +34,7 @@ def pack(
 ) -> Bundle:
     """Turn a trained network into a bundle: the channels that some domain needs, the union of all domains' kernels."""
     check_packable(net)
-    net = net if net.device.type == "cpu" else copy.deepcopy(net).cpu()
+    net = on_cpu(net)
     small = shrink(net, plan_pruning(net))
     was = {conv.name: (conv.out_channels, conv.in_channels) for conv in convolutions(net.network)}
     drafts = lower(small, was)

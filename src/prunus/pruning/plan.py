@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -100,9 +101,19 @@ def follow(net: MultiDomainNet) -> tuple[TracedNetwork, ChannelFlow]:
             module.training = mode
 
 
+def on_cpu(net: MultiDomainNet) -> MultiDomainNet:
+    """Give the network, or a copy where it lies on another device: channels are followed on the CPU."""
+    return net if net.device.type == "cpu" else copy.deepcopy(net).cpu()
+
+
 def plan_pruning(net: MultiDomainNet) -> PrunePlan:
     """Find the kernels and channels that no domain needs: unread ones, and constants that can be folded away."""
-    traced, flow = follow(net)
+    net = on_cpu(net)
+    return make_plan(net, *follow(net))
+
+
+def make_plan(net: MultiDomainNet, traced: TracedNetwork, flow: ChannelFlow) -> PrunePlan:
+    """Write down what was found about a network's channels."""
     channels = {name: tuple(flow.kept(name)) for name in flow.results}
     output = next(node for node in traced.module.graph.nodes if node.op == "output")
     features = channels[output.all_input_nodes[0].name]

@@ -21,17 +21,19 @@ from prunus.masks.switches import Switches
 from prunus.pruning.channels import ChannelFlow, pads
 from prunus.pruning.constants import FoldedConstants, WithConstants
 from prunus.pruning.operations import Kind, classify
-from prunus.pruning.plan import PrunePlan, follow
+from prunus.pruning.plan import PrunePlan, follow, make_plan, on_cpu
 from prunus.pruning.trace import TracedNetwork
 
 
 @torch.no_grad()
 def shrink(net: MultiDomainNet, plan: PrunePlan) -> MultiDomainNet:
     """Leave out every channel that the plan leaves out, and fold the constants among them into what reads them."""
+    net = on_cpu(net)
     traced, flow = follow(net)
-    known = set(plan.channels) == set(flow.results)
-    if not known or any(not set(flow.kept(name)) <= set(kept) for name, kept in plan.channels.items()):
-        raise BackboneError("the plan is of another network, or of other masks; make one with plan_pruning(net)")
+    if plan != make_plan(net, traced, flow):
+        raise BackboneError(
+            "the plan is of another network, of other masks, or was changed; make one with plan_pruning(net)"
+        )
     return _Shrinking(net, plan, traced, flow).run()
 
 
