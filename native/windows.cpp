@@ -63,7 +63,7 @@ void Windows::split(const Kernels& kernels, const float* input, float* phases) c
     const auto known = std::find(phases_.begin(), phases_.end(), static_cast<long>(row) * across + column);
     return known == phases_.end() ? nullptr : phases + (known - phases_.begin()) * plane;
   };
-  for (int a = 0; a < down; a++) {
+  for (int a = 0; a < std::min(down, input_.height); a++) {
     const int rows = extent(input_.height, a, down);
     float *even = place_of(a, 0), *odd = across == 2 ? place_of(a, 1) : nullptr;
     for (int r = 0; r < rows; r++) {
@@ -73,7 +73,7 @@ void Windows::split(const Kernels& kernels, const float* input, float* phases) c
         if (even || odd) kernels.every_second(from, input_.width, even ? even + to : nullptr, odd ? odd + to : nullptr);
         continue;
       }
-      for (int b = 0; b < across; b++)
+      for (int b = 0; b < std::min(across, input_.width); b++)
         if (float* phase = place_of(a, b))
           for (int c = 0; c < extent(input_.width, b, across); c++) phase[to + c] = from[static_cast<long>(c) * across + b];
     }

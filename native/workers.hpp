@@ -1,5 +1,5 @@
-// Threads that share the items of a loop; what one of them throws, the caller throws when all are done. They wait briefly for the next loop, then sleep. Nobody waits for a thread that
-// has not begun: on a busy machine the calling thread does the work alone.
+// Threads that share the items of a loop; what one of them throws, the caller throws when all are done. They wait briefly for
+// the next loop, then sleep. Nobody waits for a thread that has not begun: on a busy machine the caller works alone.
 #pragma once
 #include <atomic>
 #include <condition_variable>

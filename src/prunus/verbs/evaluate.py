@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from prunus.errors import BackboneError, BundleError, DataError, UnknownNameErro
 from prunus.graph.operations import Conv
 from prunus.measure.accuracy import Labels, classify, num_crops
 from prunus.measure.cost import CostReport, DomainCost, LayerCost, count_layer
+from prunus.measure.machine import usable_processors
 from prunus.measure.score import decathlon_score, efficiency_scores
 from prunus.methods.costs import network_costs
 from prunus.methods.table import choose_method
@@ -125,7 +125,7 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
             len(bundle_bytes(bundle)) if bundle else None,
         )
     choose_device(device)  # files are run by the processor, but a name that cannot be is refused all the same
-    predictor = Predictor(path, threads=os.cpu_count() or 1)
+    predictor = Predictor(path, threads=usable_processors())
     manifest = predictor.bundle.manifest
     if missing := {"recipe", "step", "total_steps"} - manifest.provenance.keys():
         raise BundleError(f"{path} does not tell its {min(missing)}, so that it cannot be measured; use prunus predict")
