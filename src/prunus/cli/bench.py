@@ -37,7 +37,7 @@ def command(
     if plot is not None:
         from prunus.report.speed import write_speed_plot
 
-        write_speed_plot(plot, asdict(found) | {"machine": _origin(found)})  # the picture's title
+        write_speed_plot(plot, asdict(found))
     if as_json:
         print_json(asdict(found))
         return

@@ -37,7 +37,8 @@ def speed_figure(benchmark: Mapping[str, Any]) -> Figure:
         axes.margins(x=0.12)
         axes.set(xlabel="milliseconds for one image", title=f"{count} thread{'s' if count > 1 else ''}")
         axes.tick_params(axis="y", labelsize=8)
-    figure.suptitle(f"{benchmark['model']}: {benchmark['machine']}", fontsize=9)
+    origin = f"{benchmark['model']}: {benchmark['machine']}; Prunus on {benchmark['prunus_engine']}"
+    figure.suptitle(origin, fontsize=9)
     return figure
 
 

@@ -18,6 +18,10 @@ MOST_THREADS = 1024
 class Engine(Protocol):
     """Computes logits of prepared images; several threads may ask at once."""
 
+    @property
+    def name(self) -> str:
+        """Name what computes: an instruction set, or numpy."""
+
     def logits(self, images: Floats, domain: str) -> Floats:
         """Classify (N, 3, S, S) images of one domain: (N, classes)."""
 
@@ -39,11 +43,6 @@ def make_engine(bundle: Bundle, threads: int) -> Engine:
         return NumpyEngine(bundle)
     check_kernels(wanted)
     return NativeEngine(bundle, threads, wanted)
-
-
-def engine_name(engine: Engine) -> str:
-    """Name what computes as PRUNUS_ENGINE would choose it: an instruction set, or numpy."""
-    return str(getattr(engine, "name", "numpy"))
 
 
 def _say_once(reason: str) -> None:

@@ -16,6 +16,8 @@ from prunus.runtime.tensors import DomainTensors, domain_tensors
 class NumpyEngine:
     """Holds every domain's tensors, dense, made when first asked for."""
 
+    name = "numpy"
+
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._spent = _spent_values(bundle.manifest.graph)

@@ -16,7 +16,7 @@ from prunus.bundle.file import read_bundle
 from prunus.errors import DataError
 from prunus.images import Bytes, Floats, read_image
 from prunus.probabilities import crop_probabilities
-from prunus.runtime.engine import engine_name, make_engine
+from prunus.runtime.engine import make_engine
 from prunus.runtime.whole_numbers import whole_number
 
 ImageSource = str | Path | bytes | Bytes | Image.Image
@@ -54,7 +54,7 @@ class Predictor:
     @property
     def engine(self) -> str:
         """Name what computes: an instruction set of the native engine, such as "avx512", or "numpy"."""
-        return engine_name(self._engine)
+        return self._engine.name
 
     @overload
     def predict(self, images: ImageSource, domain: str, top: int = 5, crops: int = 1) -> list[Prediction]: ...
