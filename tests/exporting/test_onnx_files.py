@@ -12,7 +12,8 @@ import prunus
 from prunus.backbone.zoo import load_backbone
 from prunus.bundle.file import write_bundle
 from prunus.config import BackboneChoice
-from prunus.errors import BundleError
+from prunus.errors import BundleError, StorageError
+from prunus.exporting.onnx_files import weights_file
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.runtime.predictor import Predictor
 
@@ -82,3 +83,22 @@ def test_a_model_that_answers_differently_is_not_kept(tmp_path: Path, monkeypatc
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.onnx"]
     assert (tmp_path / "out" / "a.onnx").read_text() == "an earlier one"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.prunus", "out"]
+
+
+def test_the_folder_may_be_the_one_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _model("wrn14_2", tmp_path / "m.prunus")
+    (tmp_path / "weights-of-old.bin").write_text("of another model")
+    monkeypatch.chdir(tmp_path)
+    models = prunus.export("m.prunus", ".")
+    weights = weights_file(models[0])
+    assert weights is not None
+    written = [*models, weights, Path("m.prunus"), Path("weights-of-old.bin")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in written)
+
+
+def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    model = _model("wrn14_2", tmp_path / "m.prunus")
+    with pytest.raises(BundleError, match="is a file; name a folder"):
+        prunus.export(model, model)
+    with pytest.raises(StorageError, match=r"cannot write .*; nothing already saved was changed"):
+        prunus.export(model, model / "below")

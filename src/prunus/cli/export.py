@@ -17,7 +17,7 @@ def command(
     ] = False,
 ) -> None:
     """Write ONNX models: one per domain, with only the channels it needs, or one for all."""
-    from prunus.exporting.onnx_files import TOLERANCE
+    from prunus.exporting.onnx_files import TOLERANCE, weights_file
     from prunus.exporting.onnx_model import OPSET
     from prunus.report.tables import megabytes
     from prunus.verbs.export import export
@@ -29,7 +29,7 @@ def command(
 
     for path in written:
         console.print(f"{path}: {megabytes(path.stat().st_size)}", soft_wrap=True)
-    for weights in onnx.glob("weights-*.bin") if not single else ():
+    if weights := weights_file(written[0]):
         console.print(f"{weights}: {megabytes(weights.stat().st_size)}, weights", soft_wrap=True)
     console.print(
         f"Opset {OPSET}. ONNX Runtime {onnxruntime.__version__} answers as {model} does, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import numpy as np
 
 from prunus.errors import BundleError, MissingExtraError
 from prunus.exporting.onnx_model import common_model, domain_model
-from prunus.files import temporary_beside
+from prunus.files import storage_error, temporary_beside
 from prunus.images import Floats
 from prunus.runtime.predictor import Predictor
 
@@ -44,6 +45,13 @@ def export_single(predictor: Predictor, folder: Path) -> list[Path]:
         for number, domain in enumerate(bundle.domains):
             _check(aside / "model.onnx", predictor, domain, _with_number(number))
     return [folder / "model.onnx"]
+
+
+def weights_file(model: Path) -> Path | None:
+    """Find the file that a written model has its weights in, if it is another one."""
+    tensors = _import("onnx").load(str(model), load_external_data=False).graph.initializer
+    places = (entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location")
+    return next((model.parent / place for place in places), None)
 
 
 def _with_number(number: int) -> Callable[[Floats], dict[str, Any]]:
@@ -114,18 +122,30 @@ class _made_aside:  # noqa: N801  # used as a function
     def __init__(self, folder: Path) -> None:
         if folder.is_file():
             raise BundleError(f"{folder} is a file; name a folder for the models")
-        self._folder, self._aside = folder, temporary_beside(folder)
+        # inside: beside the folder may be another disk, or nothing at all where it is the root
+        self._folder, self._aside, self._is_new = folder, temporary_beside(folder / "onnx"), not folder.exists()
 
     def __enter__(self) -> Path:
-        self._aside.mkdir(parents=True)
+        try:
+            self._aside.mkdir(parents=True)
+        except OSError as error:
+            raise storage_error(self._folder, error) from error
         return self._aside
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for file in self._aside.iterdir():
-                file.replace(self._folder / file.name)
-        shutil.rmtree(self._aside, ignore_errors=True)
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            if kind is None:
+                for file in self._aside.iterdir():
+                    file.replace(self._folder / file.name)
+        except OSError as reason:
+            raise storage_error(self._folder, reason) from reason
+        finally:
+            shutil.rmtree(self._aside, ignore_errors=True)
+            if kind is not None and self._is_new:
+                with contextlib.suppress(OSError):  # someone else may have put something there
+                    self._folder.rmdir()
+        if isinstance(error, OSError):
+            raise storage_error(self._folder, error) from error
 
 
 def _import(name: str) -> Any:  # noqa: ANN401  # optional packages are untyped
