@@ -402,3 +402,42 @@ def test_a_file_is_the_same_bytes_every_time_in_every_precision(bundle: Bundle, 
     )  # small whole numbers
     with pytest.raises(UnknownNameError, match="unknown dtype 'float8'"):
         write_bundle(tmp_path / "c", bundle, cast("DType", "float8"))
+
+
+def test_a_checkpoint_and_a_file_that_may_not_be_read_are_called_what_they_are(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.prunus"
+    path.write_bytes(save({"a": np.zeros(1)}, {"prunus": json.dumps({"format_version": 2, "identity": {}})}))
+    with pytest.raises(BundleError, match="it is the checkpoint of a training, not a model file"):
+        read_bundle(path)
+    write_bundle(path, bundle)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(BundleError, match=r"cannot read .*: Permission denied; check the path"):
+        read_bundle(path)
+
+
+def test_too_little_memory_is_said_to_be_that(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_bundle(tmp_path / "m.prunus", bundle)
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("prunus.bundle.file.read_arrays", fail)
+    with pytest.raises(BundleError, match="there is not enough memory to read it"):
+        read_bundle(tmp_path / "m.prunus")
+
+
+def test_a_weight_that_bfloat16_cannot_hold_is_refused_and_float16_takes_its_largest(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    large = {"kernels/conv": np.full((4, 1, 1), 3.4e38, np.float32)}
+    written = Bundle(bundle.manifest, bundle.arrays | large)
+    with pytest.raises(BundleError, match="a weight is too large for bfloat16; write the model as float32"):
+        write_bundle(tmp_path / "m.prunus", written, "bfloat16")
+    write_bundle(tmp_path / "m.prunus", written, "float16")
+    assert read_bundle(tmp_path / "m.prunus").arrays["kernels/conv"].max() == 65504

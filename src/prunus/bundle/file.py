@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from prunus.bundle.bundle import Array, Bundle
 from prunus.bundle.container import METADATA_KEY, check_parts, header_text, parse_json, read_container
-from prunus.bundle.dtypes import STORED, DType, encode
+from prunus.bundle.dtypes import STORED, DType, decode, encode
 from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry
 from prunus.bundle.index import encode_index
 from prunus.bundle.reading import PIECES, check_arrays, read_arrays
@@ -70,7 +70,10 @@ def read_bundle(path: Path) -> Bundle:
         raise BundleError(f"there is no model file {path}") from None
     except MemoryError:
         raise BundleError(f"{path}: there is not enough memory to read it") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BundleError(f"cannot read {path}: {reason}; check the path and its permissions") from None
+    except (ValueError, RecursionError) as error:
         if isinstance(error, BundleError):
             raise BundleError(f"{path}: {error}") from None
         raise BundleError(f"{path} is damaged or not a Prunus model: {str(error).splitlines()[0]}") from None
@@ -98,7 +101,9 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
     text = header_text(container)
     if text is None:
         raise BundleError("it is a safetensors file, but not a Prunus model; make one with: prunus prune RUN")
-    version = _version(text)
+    version, is_checkpoint = _version(text)
+    if is_checkpoint:
+        raise BundleError("it is the checkpoint of a training, not a model file; make one with: prunus prune RUN")
     if version != FORMAT_VERSION:
         raise BundleError(
             f"it has the format version {version!r}, this Prunus reads {FORMAT_VERSION}; make it again with: "
@@ -116,9 +121,12 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
     return header, text
 
 
-def _version(text: str) -> object:
+def _version(text: str) -> tuple[object, bool]:
+    """Find the version of a header, and whether it is that of a checkpoint."""
     content = parse_json(text)
-    return content.get("format_version") if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        return None, False
+    return content.get("format_version"), "identity" in content and "manifest" not in content
 
 
 def _text(header: FileHeader) -> str:
@@ -137,4 +145,6 @@ def _joined(header: FileHeader, arrays: dict[str, Array]) -> dict[str, Array]:
         pieces: Sequence[Array] = [arrays[name].reshape(-1) for name, _ in PIECES[part](header)]
         joined = np.concatenate([np.zeros(0, pieces[0].dtype if pieces else np.float32), *pieces])
         found[part] = encode(joined, header.dtype) if part in ("kernels", "heads") else joined
+        if part in ("kernels", "heads") and not np.isfinite(decode(found[part], header.dtype)).all():
+            raise BundleError(f"a weight is too large for {header.dtype}; write the model as float32")
     return found

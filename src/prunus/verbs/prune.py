@@ -12,6 +12,7 @@ from prunus.bundle.dtypes import DType
 from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import DEMO_PREFIX, Recipe
+from prunus.errors import BundleError
 from prunus.pruning.pack import pack
 from prunus.training.run import TrainedRun, open_run
 from prunus.version import __version__
@@ -23,6 +24,8 @@ def prune(run: str | Path, out: str | Path, dtype: DType = "float32") -> Path:
     Args:
         dtype: how weights are stored: float32, float16 or bfloat16.
     """
+    if Path(out).is_dir():
+        raise BundleError(f"{out} is a folder; name the file to write, such as {Path(out) / 'model.prunus'}")
     write_bundle(Path(out), pack_run(open_run(Path(run), device="cpu")), dtype)
     return Path(out)
 
