@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
@@ -153,6 +154,35 @@ def test_the_file_holds_little_more_than_the_union_weights_bits_norms_and_heads(
     size = len(bundle_bytes(bundle, dtype))
     assert size < 1.02 * bound + 6000  # of names and shapes, whatever the size
     assert size < 0.7 * net.dense_bytes() or density == 1.0
+
+
+@pytest.mark.parametrize("density", [0.25, 0.5])
+def test_a_file_of_five_domains_is_at_most_two_percent_larger_than_what_it_cannot_do_without(density: float) -> None:
+    backbone, names = _backbone("wrn28_4"), tuple("abcde")
+    classes = {name: tuple(f"class {number}" for number in range(10)) for name in names}
+    net = adapt(backbone, classes, "union").eval()
+    assert net.switches is not None
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        common = torch.rand(net.switches.scores_DM.shape[1], generator=generator)  # domains that share most kernels
+        for scores_M in net.switches.scores_DM:
+            scores_M.copy_(common + 0.1 * torch.rand(common.shape, generator=generator) - (1.05 - density))
+        for name, tensor in net.named_parameters():
+            if tensor.requires_grad and "scores" not in name:
+                tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.05)
+    entries = {name: DomainEntry(classes=each, preprocess=backbone.preprocess) for name, each in classes.items()}
+    bundle = pack(net, backbone, entries, {"recipe": {}})
+    union = {layer: mask.any(axis=0) for layer, mask in network_masks(net).items()}
+    kept = [int(mask.sum()) for mask in union.values()]
+    index = sum(min(-(-mask.size // 8), 1 + 2 * int(mask.sum())) for mask in union.values())
+    norms = sum(2 * 4 * module.num_features for module in net.network.modules() if isinstance(module, nn.BatchNorm2d))
+    labels = sum(len(each) for group in (names, union, *classes.values()) for each in group)
+    for dtype, width in (("float32", 4), ("float16", 2)):
+        bound = sum(9 * width * count for count in kept) + index + sum(-(-5 * count // 8) for count in kept)
+        bound += 5 * norms + 5 * width * 10 * (backbone.probe.num_features + 1) + labels
+        size = len(bundle_bytes(bundle, cast("DType", dtype)))
+        assert 0.98 * bound < size <= 1.02 * bound
+        assert size < net.dense_bytes()
 
 
 def test_half_precision_changes_logits_by_little(tmp_path: Path) -> None:
