@@ -14,7 +14,7 @@ test: lint
 
 # the theme announces its successor on every build; whatever else is said is an error
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo build/site/index.html
 
 lint: $(READY)

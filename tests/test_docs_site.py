@@ -17,14 +17,13 @@ def test_the_site_builds_without_a_warning_and_opens_offline(tmp_path: Path) -> 
         str(Path(sys.executable).parent / "mkdocs"),
         "build",
         "--strict",
-        "--quiet",
         "--site-dir",
         str(tmp_path / "site"),
     ]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert "WARNING" not in done.stderr
     for page in (tmp_path / "site").rglob("*.html"):
         loaded = re.findall(r'(?:<script[^>]+src|<link[^>]+href|<img[^>]+src)="(https?://[^"]+)"', page.read_text())
         assert loaded == [], page

@@ -42,7 +42,7 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
 
 
 def test_the_page_shows_the_load_that_was_measured_without_a_wrong_answer() -> None:
-    found = json.loads((ROOT / "benchmarks" / "results" / "service_load.json").read_text())
+    found = json.loads((ROOT / "docs" / "results" / "benchmarks" / "service_load.json").read_text())
     for name in ("many at a time", "one at a time"):
         row = found[name]
         assert f"{row['requests']:,} | {row['per_second']:,.0f} | {row['p50_ms']:.1f} | {row['p99_ms']:.1f} |" in TEXT
@@ -50,7 +50,7 @@ def test_the_page_shows_the_load_that_was_measured_without_a_wrong_answer() -> N
     assert found["many at a time"]["requests"] >= 10_000
     assert found["speed_up"] >= 1.5
     assert f"{found['speed_up']:.2f} times" in TEXT
-    fuzzed = json.loads((ROOT / "benchmarks" / "results" / "fuzz_uploads.json").read_text())
+    fuzzed = json.loads((ROOT / "docs" / "results" / "benchmarks" / "fuzz_uploads.json").read_text())
     counts = [count for statuses in fuzzed["outcomes"].values() for count in statuses.values()]
     assert fuzzed["count"] == sum(counts) == 2000
     assert all(int(status) < 500 for statuses in fuzzed["outcomes"].values() for status in statuses)
