@@ -10,7 +10,7 @@ import pytest
 from run_folders import write_measured_model
 
 import prunus
-from prunus.verbs.report import _look_inside, _look_into_run, _read
+from prunus.verbs.report import _look_into_file, _look_into_run, _read
 
 
 @pytest.fixture
@@ -35,12 +35,29 @@ def test_layers_are_read_from_the_run_where_there_is_no_model_file(trained: Path
     )
     assert run.inside.sharing["birds"]["birds"] == 1
     prunus.prune(trained, trained / "model.prunus")
-    of_file, of_run = _look_inside(trained, run.results), _look_into_run(trained)
+    of_file, of_run = _look_into_file(trained / "model.prunus", run.results), _look_into_run(trained)
     assert [(layer.name, layer.usage) for layer in of_file.layers] == [
         (each.name, each.usage) for each in of_run.layers
     ]
     assert of_file.bytes_by_part
     assert of_file.versions["prunus"] == prunus.__version__
+
+
+@pytest.mark.parametrize("fault", ["damaged", "stale"])
+def test_a_model_file_that_cannot_be_used_is_a_note_and_the_run_is_looked_into(fault: str, trained: Path) -> None:
+    if fault == "damaged":
+        (trained / "model.prunus").write_bytes(b"no model")
+    else:
+        prunus.prune(trained, trained / "model.prunus")
+        content = json.loads((trained / "results.json").read_text())
+        content["domains"]["birds"]["usage"] -= 0.02
+        (trained / "results.json").write_text(json.dumps(content))
+    (run,) = _read(trained, "run")
+    assert run.inside.layers
+    (note,) = run.notes
+    assert note.startswith("model.prunus is ")
+    assert note.count("prunus prune") == 1
+    assert str(trained.parent) not in prunus.write_report(trained, trained / "report.html").page.read_text()
 
 
 @pytest.mark.parametrize(

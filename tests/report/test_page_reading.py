@@ -78,6 +78,9 @@ def test_a_broken_benchmark_or_another_model_file_is_a_note_on_the_page(tmp_path
     text = _page(folder)
     assert "its speed is left out: bench.json is not what it must be" in text
     assert "model.prunus is not of the training that was measured" in text
+    assert text.count("Put the run&#39;s files back") == 1  # there is no checkpoint to make a model file of
+    assert "Make the model file again" not in text
+    assert str(tmp_path) not in text
 
 
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prunus.errors import DataError, PrunusError
+from prunus.errors import DataError, MissingExtraError, PrunusError
 from prunus.files import write_atomically
 from prunus.measure.sharing import sharing_matrix
 from prunus.report.page import render_page
@@ -17,6 +19,13 @@ from prunus.verbs.inspect import inspect
 
 MODEL = "model.prunus"
 SLACK = 0.005  # by how much the usage of a model file may differ from the results before it is of another training
+REMAKE = f"Make the model file again, in the run's folder: prunus prune . --out {MODEL}"
+INSTALL = "To look into the run itself: pip install 'prunus[train]'"
+RESTORE = "Put the run's files back, or train it again."
+FAULTS = (PrunusError, ModuleNotFoundError, OSError)  # of a file, of a run, of a machine without torch
+PLACE = re.compile(
+    r"(?<![^\s'\"(])(?:[A-Za-z]:)?[\\/](?:[^\s'\":;,]*[\\/])?"
+)  # a path from the root, but for its last part
 
 
 @dataclass(frozen=True)
@@ -61,19 +70,38 @@ def write_report(
 def _read(path: Path, name: str) -> Iterator[ReportedRun]:
     """Read a run and the baselines that were measured with it."""
     run = read_run(path, name)
-    try:
-        yield replace(run, inside=_look_inside(path, run.results))
-    except (PrunusError, ModuleNotFoundError) as error:
-        yield replace(run, notes=(*run.notes, f"its layers are left out: {error}"))
+    inside, notes = _look_inside(path.resolve(), run.results)
+    yield replace(run, inside=inside, notes=(*run.notes, *notes))
     for key, results in run.results.baselines.items():
         yield read_run(path / key, f"{name}/{key}", results)
 
 
-def _look_inside(path: Path, results: Results) -> Inside:
-    """Look into the model file beside a run; into the run itself, which takes torch, where there is none."""
-    if not (path / MODEL).is_file():
-        return _look_into_run(path) if results.largest_usage < 1 else Inside()
-    found = inspect(path / MODEL)
+def _look_inside(path: Path, results: Results) -> tuple[Inside, tuple[str, ...]]:
+    """Look into the model file beside a run, else into the run itself, which takes torch; say in a note what failed."""
+    fault = ""
+    if (path / MODEL).exists():
+        try:
+            return _look_into_file(path / MODEL, results), ()
+        except FAULTS as error:
+            fault = _without_places(error, path)
+    try:
+        inside = _look_into_run(path) if results.largest_usage < 1 else Inside()
+    except FAULTS as error:
+        reasons = " and ".join(filter(None, (fault, _without_places(error, path))))
+        mend = INSTALL if isinstance(error, (ModuleNotFoundError, MissingExtraError)) else RESTORE
+        return Inside(), (f"Usage by layer is left out: {reasons}. {mend}",)
+    return inside, (f"{fault}. Shown are the layers of the run. {REMAKE}",) if fault else ()
+
+
+def _without_places(error: Exception, path: Path) -> str:
+    """Say what is wrong without advice, and of paths only the last part: a page travels."""
+    text = f"{error.name} is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+    what = text.replace(f"{path}{os.sep}", "").replace(str(path), path.name).partition("; ")[0]
+    return PLACE.sub("", what)
+
+
+def _look_into_file(file: Path, results: Results) -> Inside:
+    found = inspect(file)
     layers = tuple(
         LayerUsage(each.name, each.num_kernels, each.usage, each.kept / each.num_kernels) for each in found.layers
     )
@@ -81,7 +109,7 @@ def _look_inside(path: Path, results: Results) -> Inside:
     for name, domain in results.domains.items():
         usage = sum(layer.usage.get(name, 0) * layer.num_kernels for layer in layers) / total
         if name not in found.domains or abs(usage - domain.usage) > SLACK:
-            raise DataError(f"{MODEL} is not of the training that was measured; make it again with: prunus prune RUN")
+            raise DataError(f"{MODEL} is not of the training that was measured")
     versions: dict[str, str] = {
         key: str(found.provenance[key]) for key in ("prunus", "torch") if key in found.provenance
     }
