@@ -66,6 +66,16 @@ def bomb(rng: np.random.Generator) -> bytes:
     return upload(b"\x89PNG\r\n\x1a\n" + b"".join(map(_chunk, (b"IHDR", b"IDAT", b"IEND"), (head, rows, b""))))
 
 
+def many_scans(rng: np.random.Generator) -> bytes:
+    """A JPEG that says thousands of times, in a dozen bytes each, that nothing changes in all of its pixels."""
+    width, height = (int(x) for x in rng.integers(1, 3000, 2))
+    buffer = io.BytesIO()
+    Image.new("L", (width, height), int(rng.integers(256))).save(buffer, "JPEG", progressive=True)
+    content = buffer.getvalue()
+    start = content.rindex(b"\xff\xda")
+    return upload(content[:start] + content[start:-2] * int(rng.integers(1, 20_000)) + content[-2:])
+
+
 def _chunk(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
@@ -142,6 +152,7 @@ HOSTILE: dict[str, Hostile] = {
     "two files joined": joined,
     "noise": noise,
     "decompression bomb": bomb,
+    "many scans": many_scans,
     "animation": animation,
     "damaged form": odd_form,
     "odd names": odd_names,

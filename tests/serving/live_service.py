@@ -101,6 +101,13 @@ def encode(frames: Sequence[Image.Image], kind: str, **options: Any) -> bytes:  
     return buffer.getvalue()
 
 
+def scan_bomb(side: int, scans: int) -> bytes:
+    """Make a JPEG that repeats its last scan, of a few bytes, until it has so many: each one visits all pixels."""
+    content = encode([Image.new("L", (side, side), "teal")], "JPEG", progressive=True)
+    start = content.rindex(b"\xff\xda")
+    return content[:start] + content[start:-2] * (scans + 1 - content.count(b"\xff\xda")) + content[-2:]
+
+
 @contextmanager
 def live_service(folder: Path, examples: Examples | None = None, **settings: Any) -> Iterator[Live]:  # noqa: ANN401
     """Run a service in a thread; it must stop by itself at the end."""

@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from live_service import Live, encode, live_service, picture
+from live_service import Live, encode, live_service, picture, scan_bomb
 from PIL import Image
 
 from prunus.errors import PrunusError, UnknownNameError
-from prunus.serving.decoding import SMALL_BYTES, SMALL_PIXELS
+from prunus.serving.decoding import SMALL_BYTES, SMALL_PIXELS, Body, NotSmall, decode_small
 from prunus.serving.examples import Example
 from prunus.serving.settings import parse_settings
 
@@ -133,6 +133,24 @@ def test_a_small_file_with_many_pixels_is_answered_too(live: Live) -> None:
     live.assert_right(teal, picture(1))
 
 
+def test_a_progressive_photograph_is_answered_but_not_where_others_wait_for_it(live: Live) -> None:
+    progressive = picture(1, "JPEG", side=64, progressive=True)
+    live.assert_right(progressive)
+    live.assert_right(scan_bomb(300, 100), picture(1))
+    for content, small in ((progressive, False), (picture(1, "JPEG", side=64), True)):
+        assert _is_small(live, content) is small
+
+
+def _is_small(live: Live, content: bytes) -> bool:
+    form = b'--b\r\nContent-Disposition: form-data; name="images"; filename="x"\r\n\r\n' + content + b"\r\n--b--\r\n"
+    preprocess = live.predictor.bundle.manifest.domains["birds"].preprocess
+    try:
+        decode_small(Body(form, b"b", preprocess, live.service.settings))
+    except NotSmall:
+        return False
+    return True
+
+
 def _frames() -> list[Image.Image]:
     return [Image.new("RGB", (8, 8), colour) for colour in ("red", "green")]
 
@@ -157,6 +175,10 @@ def _bomb(width: int, height: int) -> bytes:
         ([encode(_frames(), "WEBP")], 415, "is an animation; send one of its frames"),
         ([_bomb(2000, 2000)], 413, "has 2000 x 2000 pixels; at most 1,000,000 are read"),
         ([_bomb(60_000, 60_000)], 413, "far more pixels"),
+        ([scan_bomb(300, 101)], 422, "the image ('0.png') paints its pixels in 101 scans; at most 100 are read"),
+        ([scan_bomb(1000, 21)], 422, "paints its pixels in 21 scans; at most 20 are read: save it again"),
+        ([picture(1)[:-1]], 422, "cannot read the image ('0.png'): it ends too early"),
+        ([picture(1)[:-12]], 422, "cannot read the image ('0.png'): it ends too early"),
         ([picture(1), b"text"], 415, "image 2 ('1.png') is no image"),
         ([picture(1)] * 4, 413, "a request may hold 3 images, got more"),
         ([bytes(1_100_000)], 413, "at most 1,000,000 are read"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
 from prunus.serving.ranking import Job, Outcome, Ranked, Work
+from prunus.serving.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Batcher:
         self._waiting: deque[Waiting] = deque()
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="prunus-compute")
+        self._thread = Workers(1, "prunus-compute")
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -53,9 +53,9 @@ class Batcher:
             self._plan(loop)
         return waiting.answer
 
-    def close(self) -> None:
-        """End the thread after what it works on now."""
-        self._thread.shutdown()
+    def close(self, seconds: float) -> None:
+        """End the thread after what it works on now, and wait for it for some seconds at the most."""
+        self._thread.finish(seconds)
 
     def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
         if len(self._waiting) >= self._batch_requests or not self._others_come():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from prunus.images import Floats, Preprocess
 from prunus.serving.pictures import label_of, open_picture, prepare
+from prunus.serving.scans import count_scans
 from prunus.serving.settings import ServeSettings
 from prunus.serving.uploads import Upload, split_uploads
 
@@ -55,6 +56,8 @@ def decode_small(body: Body) -> Decoded:
     for number, upload in enumerate(uploads):
         picture = open_picture(upload.content, label_of(number, len(uploads), upload), body.settings.max_pixels)
         pixels += picture.width * picture.height
+        if count_scans(upload.content) > 1:  # a progressive JPEG takes many times as long as its pixels tell
+            raise NotSmall
     if pixels > SMALL_PIXELS:
         raise NotSmall
     return _prepare_all(body, uploads)

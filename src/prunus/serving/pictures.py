@@ -10,9 +10,13 @@ from PIL import Image, UnidentifiedImageError
 from prunus.errors import DataError
 from prunus.images import FORMATS, Floats, Preprocess, crop_windows, read_image
 from prunus.serving.refusals import Refusal
+from prunus.serving.scans import count_scans
 from prunus.serving.uploads import Upload
 
 MOVING = ("PNG", "WEBP")  # a JPEG of several pictures is a phone's photograph with extras: its first is the photograph
+MAX_SCANS = 100  # encoders make about 10
+MAX_PASSES = 20  # over an image of the largest size; smaller ones may have more
+PNG_END = b"IEND\xaeB`\x82"  # the name and checksum of the last part, which is always empty
 
 
 def prepare(upload: Upload, label: str, preprocess: Preprocess, max_pixels: int) -> Floats:
@@ -46,6 +50,9 @@ def open_picture(content: bytes, label: str, max_pixels: int) -> Image.Image:
         raise Refusal(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is an animation; send one of its frames as a still image"
         )
+    _check_scans(content, label, picture.width * picture.height, max_pixels)
+    if picture.format == "PNG" and PNG_END not in content:
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"cannot read {label}: it ends too early")
     return picture
 
 
@@ -53,6 +60,16 @@ def label_of(number: int, count: int, upload: Upload) -> str:
     """Name an image in a sentence that its sender will read."""
     place = "the image" if count == 1 else f"image {number + 1}"
     return f"{place} ({upload.name!r})" if upload.name else place
+
+
+def _check_scans(content: bytes, label: str, pixels: int, max_pixels: int) -> None:
+    most = min(MAX_SCANS, MAX_PASSES * max_pixels // max(pixels, 1))
+    scans = count_scans(content)
+    if scans > most:
+        raise Refusal(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"{label} paints its pixels in {scans:,} scans; at most {most} are read: save it again as a usual JPEG",
+        )
 
 
 def _not_an_image(label: str) -> Refusal:

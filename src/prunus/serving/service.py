@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,8 +16,10 @@ from prunus.serving.examples import Example, Examples
 from prunus.serving.metrics import Metrics
 from prunus.serving.ranking import ranking_with
 from prunus.serving.settings import ServeSettings
+from prunus.serving.workers import Workers
 
 DECODERS = 2  # each may hold one decoded image of the largest size
+STOP_SECONDS = 5.0  # for threads whose requests have been answered or given up
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,12 @@ class Service:
     batcher: Batcher
     metrics: Metrics
     domains: DomainsAnswer
-    decoders: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(DECODERS, thread_name_prefix="prunus-decode")
-    )
+    decoders: Workers = field(default_factory=lambda: Workers(DECODERS, "prunus-decode"))
 
     def close(self) -> None:
-        """End the threads after what they do now."""
-        self.decoders.shutdown()
-        self.batcher.close()
+        """End the threads after what they do now; those that take too long end with the process."""
+        self.decoders.finish(STOP_SECONDS)
+        self.batcher.close(STOP_SECONDS)
 
     def example(self, domain: str, number: int) -> Example | None:
         """Look up an example by its place in the table."""
