@@ -65,6 +65,7 @@ def write_speeds(folder: Path) -> None:
         for engine, domain, ms in (("Prunus", "birds", 0.25), ("Prunus", "flowers", 0.35), ("PyTorch dense", None, 2.0))
     ]
     content = {"model": "model.prunus", "machine": "a small machine", "batch": 16, "versions": {"numpy": "2.0"}}
+    content["prunus_engine"] = "numpy"
     (folder / "bench.json").write_text(json.dumps(content | {"speeds": speeds, "gains": [], "missing": {}}))
 
 

@@ -37,8 +37,8 @@ def speed_figure(benchmark: Mapping[str, Any]) -> Figure:
         axes.margins(x=0.12)
         axes.set(xlabel="milliseconds for one image", title=f"{count} thread{'s' if count > 1 else ''}")
         axes.tick_params(axis="y", labelsize=8)
-    origin = f"{benchmark['model']}: {benchmark['machine']}; Prunus on {benchmark['prunus_engine']}"
-    figure.suptitle(origin, fontsize=9)
+    engine = f"; Prunus on {benchmark['prunus_engine']}" if benchmark.get("prunus_engine") else ""
+    figure.suptitle(f"{benchmark['model']}: {benchmark['machine']}{engine}", fontsize=9)
     return figure
 
 
