@@ -13,6 +13,7 @@ from prunus.report.page_board import make_boards
 from prunus.report.page_figures import COSTS, domains_figure, tradeoff_figure
 from prunus.report.page_run import ReportedRun, Results
 from prunus.report.page_run_figures import run_figures
+from prunus.report.page_static import file_names
 from prunus.verbs.report import _read
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -64,6 +65,15 @@ def test_figures_are_drawn_as_svg_and_png_also_with_odd_names(tmp_path: Path) ->
             assert path.stem != "domains-2" or set(odd) <= set(texts)
         else:
             assert np.asarray(Image.open(path).convert("L")).std() > 5
+
+
+def test_runs_whose_names_become_the_same_file_name_are_numbered(tmp_path: Path) -> None:
+    assert file_names(["a b", "a/b", "A-b", "a-b-2", "c"]) == ["a-b", "a-b-2", "A-b-3", "a-b-2-2", "c"]
+    for name in ("a b", "a+b"):
+        write_run(tmp_path / "runs" / name, results("feature", None))
+    written = prunus.write_report(tmp_path / "runs", tmp_path / "r.html", tmp_path / "x").figures
+    assert {"a-b-training.svg", "a-b-2-training.svg"} <= {path.name for path in written}
+    assert len(set(written)) == len(written) == len(list((tmp_path / "x").iterdir()))
 
 
 def _dense() -> dict[str, object]:

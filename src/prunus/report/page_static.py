@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +54,7 @@ def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
         place = f"-{number}" if len(boards) > 1 else ""
         found[f"tradeoff{place}"] = partial(tradeoff_figure, board)
         found[f"domains{place}"] = partial(domains_figure, board)
-    for run in runs:
-        name = re.sub(r"[^A-Za-z0-9._=-]+", "-", run.name)
+    for run, name in zip(runs, file_names([run.name for run in runs]), strict=True):
         if run.inside.layers:
             found[f"{name}-usage"] = partial(usage_figure, run)
         if len(run.inside.sharing) > 1:
@@ -65,6 +65,17 @@ def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
         if run.bench:
             found[f"{name}-latency"] = partial(speed_figure, run.bench.model_dump())
     return found
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """Write names so that files can have them; those that no longer differ, also by case only, are numbered."""
+    found: dict[str, str] = {}  # in lower case, for file systems that do not tell cases apart -> name
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name)
+        numbered = (f"{plain}-{number}" for number in count(2))
+        free = next(each for each in chain([plain], numbered) if each.lower() not in found)
+        found[free.lower()] = free
+    return list(found.values())
 
 
 def tradeoff_figure(board: Board) -> Figure:
