@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ def test_layers_are_read_from_the_run_where_there_is_no_model_file(trained: Path
         run.results.union
     )
     assert run.inside.sharing["birds"]["birds"] == 1
+    assert run.versions == {"prunus": prunus.__version__, "torch": version("torch").split("+")[0]}
     prunus.prune(trained, trained / "model.prunus")
     of_file, of_run = _look_into_file(trained / "model.prunus", run.results), _look_into_run(trained)
     assert [(layer.name, layer.usage) for layer in of_file.layers] == [

@@ -83,6 +83,19 @@ def test_a_broken_benchmark_or_another_model_file_is_a_note_on_the_page(tmp_path
     assert str(tmp_path) not in text
 
 
+def test_the_page_says_what_trained_a_run_or_that_the_run_does_not_say(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", results("feature", None))
+    assert f"does not say what it was trained with; this page was made with prunus {prunus.__version__}" in _page(
+        folder
+    )
+    (folder / "versions.json").write_text('{"versions": {"prunus": "0.0.7", "torch": "2.9"}}')
+    text = _page(folder)
+    assert "Trained with prunus 0.0.7, torch 2.9." in text
+    assert "does not say" not in text
+    (folder / "versions.json").write_text("[]")
+    assert "what it was trained with is left out: versions.json is not what it must be" in _page(folder)
+
+
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:
     folder = write_measured_model(tmp_path / "a")
     assert _page(folder) == _page(folder)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +45,19 @@ def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str
             left_out=left_out,
             figures=figures,
             version=__version__,
+            page_versions=_versions(),
             css=(TEMPLATES / "page.css").read_text(),
             script=(TEMPLATES / "page.js").read_text(),
             plotly=_plotly_script(),
         )
     )
+
+
+def _versions() -> dict[str, str]:
+    """Tell what is at work here; torch is asked without being loaded."""
+    with contextlib.suppress(PackageNotFoundError):
+        return {"prunus": __version__, "torch": version("torch").split("+")[0]}
+    return {"prunus": __version__}
 
 
 def _environment() -> Any:  # noqa: ANN401  # the package is optional

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from prunus.errors import DataError
-from prunus.report.page_run import Bench, Epoch, ReportedRun, Results
+from prunus.report.page_run import Bench, Epoch, Origin, ReportedRun, Results
 
 DEPTH = 2  # folders below a given one in which runs are looked for: runs/ holds compare/, which holds the runs
 DATA_KEYS = ("path", "root", "weights")  # recipe keys that say where files lie on a machine
@@ -47,17 +47,15 @@ def read_run(path: Path, name: str, results: Results | None = None) -> ReportedR
         results: of a run whose results lie elsewhere.
     """
     notes: list[str] = []
-    bench: Bench | None = None
-    try:
-        bench = read_model(path / "bench.json", Bench) if (path / "bench.json").exists() else None
-    except DataError as error:
-        notes.append(f"its speed is left out: {error}")
+    bench = _read_if_there(path / "bench.json", Bench, "its speed is left out", notes)
+    origin = _read_if_there(path / "versions.json", Origin, "what it was trained with is left out", notes)
     return ReportedRun(
         name,
         results or read_results(path),
         read_recipe(path / "recipe.json"),
         tuple(_read_epochs(path / "log.jsonl")),
         bench,
+        origin.versions if origin else {},
         notes=tuple(notes),
     )
 
@@ -84,6 +82,14 @@ def read_model(file: Path, kind: type[Model]) -> Model:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         raise DataError(f"{file.name} is not what it must be: {place}: {first['msg']}") from None
+
+
+def _read_if_there(file: Path, kind: type[Model], fault: str, notes: list[str]) -> Model | None:
+    try:
+        return read_model(file, kind) if file.exists() else None
+    except DataError as error:
+        notes.append(f"{fault}: {error}")
+        return None
 
 
 def read_recipe(file: Path) -> dict[str, str]:

@@ -123,9 +123,16 @@ class Bench(Part):
 
     model: str
     machine: str
+    prunus_engine: str | None = None  # older files do not say
     batch: int
     versions: dict[str, str]
     speeds: tuple[Speed, ...] = Field(min_length=1)
+
+
+class Origin(Part):
+    """What a run was trained with: name of a package -> its version."""
+
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,7 @@ class ReportedRun:
 
     Args:
         recipe: key -> value as text, without the places of files.
+        versions: of the packages that trained it; empty where the run does not say.
         notes: what of the run could not be shown, and what to do about it.
     """
 
@@ -167,5 +175,6 @@ class ReportedRun:
     recipe: Mapping[str, str] = field(default_factory=dict)
     epochs: tuple[Epoch, ...] = ()
     bench: Bench | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
     inside: Inside = field(default_factory=Inside)
     notes: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from pydantic import ValidationError
 
 from prunus.backbone.device import choose_device
@@ -23,6 +24,7 @@ from prunus.training.folder import RunFolder
 from prunus.training.learner import Learner
 from prunus.training.loop import DomainData, fit
 from prunus.training.observers import JsonlLog, Observers, TensorBoardLog
+from prunus.version import __version__
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class RecipeTraining:
         chosen = choose_method(recipe)
         net = adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options).to(target)
         write_json(folder.recipe, identity.recipe)
+        versions = {"prunus": __version__, "torch": torch.__version__.split("+")[0]}
+        write_json(folder.path / "versions.json", {"versions": versions})
         remove_leftovers(folder.path)
         logs = [JsonlLog(folder.log), TensorBoardLog(folder.path / "tensorboard")]
         fit(Learner(net, recipe), data, folder.checkpoint, identity, Observers([*logs, self.observer]), start)
