@@ -1,9 +1,9 @@
 // Activations, a vector at a time; included inside a namespace that defines Vec.
-
+// The second argument of max and min is what stays where one is not a number: an overflow must not be hidden.
 
 template <class V>
 static inline V exponential(V x) {
-  x = V::min(V::max(x, V::all(-87.0f)), V::all(88.0f));
+  x = V::min(V::all(88.0f), V::max(V::all(-87.0f), x));
   const V n = V::round(x * V::all(1.44269504f));
   V r = V::fma(n, V::all(-0.693359375f), x);
   r = V::fma(n, V::all(2.12194440e-4f), r);
@@ -27,7 +27,7 @@ static inline V tanh(V x) {
   series = V::fma(series, square, V::all(2.0f / 15.0f));
   series = V::fma(series, square, V::all(-1.0f / 3.0f));
   series = V::fma(series * square, x, x);
-  const V e = exponential(V::min(x, V::all(20.0f)) * V::all(2.0f));
+  const V e = exponential(V::min(V::all(20.0f), x) * V::all(2.0f));
   const V quotient = (e - V::all(1.0f)) / (e + V::all(1.0f));
   return V::select(V::less(V::abs(x), V::all(0.1f)), series, quotient);
 }
@@ -58,8 +58,8 @@ static inline V activate(V x, Activation activation, float slope) {
   const V zero = V::zero(), one = V::all(1.0f);
   switch (activation) {
     case Activation::none: return x;
-    case Activation::relu: return V::max(x, zero);
-    case Activation::relu6: return V::min(V::max(x, zero), V::all(6.0f));
+    case Activation::relu: return V::max(zero, x);
+    case Activation::relu6: return V::min(V::all(6.0f), V::max(zero, x));
     case Activation::leaky_relu: return V::select(V::less(x, zero), x * V::all(slope), x);
     case Activation::elu: return V::select(V::less(x, zero), (exponential(x) - one) * V::all(slope), x);
     case Activation::silu: return x * sigmoid(x);
@@ -70,9 +70,9 @@ static inline V activate(V x, Activation activation, float slope) {
              (one + tanh(V::all(0.79788456f) * V::fma(x * x * x, V::all(0.044715f), x)));
     case Activation::mish: return x * tanh(logarithm_of_one_plus_exp(x));
     case Activation::hard_swish:
-      return x * V::min(V::max(x + V::all(3.0f), zero), V::all(6.0f)) * V::all(1.0f / 6.0f);
+      return x * V::min(V::all(6.0f), V::max(zero, x + V::all(3.0f))) * V::all(1.0f / 6.0f);
     case Activation::hard_sigmoid:
-      return V::min(V::max(x + V::all(3.0f), zero), V::all(6.0f)) * V::all(1.0f / 6.0f);
+      return V::min(V::all(6.0f), V::max(zero, x + V::all(3.0f))) * V::all(1.0f / 6.0f);
     case Activation::sigmoid: return sigmoid(x);
     case Activation::tanh: return tanh(x);
   }

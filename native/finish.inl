@@ -11,7 +11,7 @@ static inline void finish(V (&x)[N], const Epilogue& e, long channel, long place
     for (int i = 0; i < N; i++) x[i] = x[i] + V::load(residual + i * V::width);
   }
   if (e.activation == Activation::relu) {  // by far the most frequent: no jump
-    for (int i = 0; i < N; i++) x[i] = V::max(x[i], V::zero());
+    for (int i = 0; i < N; i++) x[i] = V::max(V::zero(), x[i]);
   } else if (e.activation != Activation::none) {
     for (int i = 0; i < N; i++) x[i] = activate(x[i], e.activation, e.slope);
   }

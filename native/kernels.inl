@@ -32,14 +32,15 @@ static void vectorwise(const Vectorwise& j, int first_output, int last_output) {
 static void pool(const Pooling& j, long blocks) {
   for (long place = 0; place < blocks * kBlock; place += Vec::width) {
     const Vec start = Vec::all(j.largest ? -__builtin_inff() : 0.0f);
-    Vec found = start;
+    Vec found = start, strange = Vec::zero();  // the largest of numbers of which one is none, is none
     for (int t = 0; t < j.window.taps; t++) {
       const Vec::Mask mask = Vec::mask(lane_bits<Vec>(j.window, place, t));
       const Vec x = Vec::load(j.input + j.window.offset[t] + place, mask);
       found = j.largest ? Vec::max(found, Vec::select(mask, x, start)) : found + x;
+      strange = Vec::fma(x, Vec::zero(), strange);
     }
     if (!j.largest) found = found * Vec::load(j.factors + place);
-    found.store(j.output + place);
+    (found + strange).store(j.output + place);
   }
 }
 
