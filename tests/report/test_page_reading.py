@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import prunus
 from prunus.cli.app import app
-from prunus.errors import DataError
+from prunus.errors import DataError, StorageError
 from prunus.report.page_reading import find_runs, read_run, run_names
 
 
@@ -94,6 +94,21 @@ def test_the_page_says_what_trained_a_run_or_that_the_run_does_not_say(tmp_path:
     assert "does not say" not in text
     (folder / "versions.json").write_text("[]")
     assert "what it was trained with is left out: versions.json is not what it must be" in _page(folder)
+
+
+def test_a_place_that_cannot_be_written_is_refused_with_advice_that_fits(tmp_path: Path) -> None:
+    folder = write_measured_model(tmp_path / "a")
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(StorageError, match=r"it is a folder; name a file in it, such as .*report\.html"):
+        prunus.write_report(folder, tmp_path)
+    with pytest.raises(StorageError, match=r"it is a folder; name a file in it, such as .*CARD\.md"):
+        prunus.card(folder / "model.prunus", tmp_path)
+    with pytest.raises(StorageError, match=r"file is a file; name another folder"):
+        prunus.write_report(folder, tmp_path / "file" / "below" / "r.html")
+    with pytest.raises(StorageError, match=r"file is a file; name another folder"):
+        prunus.write_report(folder, tmp_path / "r.html", tmp_path / "file")
+    assert not (tmp_path / "r.html").exists()
+    assert (tmp_path / "file").read_text() == "kept"
 
 
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.report.card import Card, CardDomain, card_text
 from prunus.report.page_reading import flat_recipe
+from prunus.report.targets import check_file
 
 VERSIONS = ("prunus", "torch", "backbone_sha256")
 
@@ -22,6 +23,8 @@ def card(model: str | Path, out: str | Path | None = None) -> str:
     Args:
         out: a file to write the text to as well.
     """
+    if out is not None:
+        check_file(Path(out), "CARD.md")
     path = Path(model)
     text = card_text(_describe(read_bundle(path), path))
     if out is not None:

@@ -15,6 +15,7 @@ from prunus.report.page import render_page
 from prunus.report.page_reading import find_runs, read_run, run_names
 from prunus.report.page_run import Inside, LayerUsage, ReportedRun, Results
 from prunus.report.page_static import write_figures
+from prunus.report.targets import check_file, check_folder
 from prunus.verbs.inspect import inspect
 
 MODEL = "model.prunus"
@@ -51,6 +52,9 @@ def write_report(
     Args:
         figures: a folder for the page's figures as SVG and PNG files.
     """
+    check_file(Path(out), "report.html")
+    if figures is not None:
+        check_folder(Path(figures))
     given = [runs] if isinstance(runs, (str, Path)) else runs
     paths, left_out = find_runs([Path(each) for each in given])
     found: dict[str, ReportedRun] = {}
