@@ -21,7 +21,7 @@ from prunus.bundle.file import write_bundle
 from prunus.images import Floats, read_image
 from prunus.runtime.predictor import Predictor
 from prunus.serving.examples import Examples
-from prunus.serving.server import address_of, listen, make_server
+from prunus.serving.server import Server, address_of, listen, make_server
 from prunus.serving.service import Service, make_service
 from prunus.serving.settings import ServeSettings
 
@@ -50,6 +50,7 @@ class Live:
     client: httpx.Client
     predictor: GatedPredictor
     service: Service
+    server: Server
     port: int
 
     def predict(self, *contents: bytes, domain: str = "birds", top: int = 5) -> httpx.Response:
@@ -122,7 +123,7 @@ def live_service(folder: Path, examples: Examples | None = None, **settings: Any
         try:
             assert started.wait(60)
             with httpx.Client(base_url=address, timeout=60) as client:
-                yield Live(client, predictor, service, port)
+                yield Live(client, predictor, service, server, port)
         finally:
             predictor.gate.set()
             server.should_exit = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -13,6 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 from live_service import Live, half_request, live_service, picture
+
+from prunus.serving.connections import GuardedConnection
+from prunus.serving.examples import Example
 
 
 def _until(holds: Callable[[], bool]) -> None:
@@ -139,6 +143,75 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
             stack.enter_context(live.connect())
         with httpx.Client(base_url=live.client.base_url, timeout=60) as client:
             assert client.get("/health").status_code == 200
+
+
+LARGE = {"birds": [Example("owl", bytes(1_000_000), "image/png")]}
+MUCH = b"GET /examples/birds/0 HTTP/1.1\r\nHost: x\r\n\r\n" * 50
+
+
+def _never_reads(live: Live) -> socket.socket:
+    """Ask for more than fits between here and there, and take none of it."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", live.port))
+    connection.sendall(MUCH)
+    return connection
+
+
+def _deaf(live: Live) -> int:
+    connections = list(live.server.server_state.connections)
+    return sum(isinstance(each, GuardedConnection) and each.flow.write_paused for each in connections)
+
+
+def _is_cut_off(connection: socket.socket) -> bool:
+    try:
+        connection.send(b"G")
+    except (BrokenPipeError, ConnectionResetError):
+        return True
+    return False
+
+
+def test_who_asks_and_never_reads_is_cut_off(tmp_path: Path) -> None:
+    with live_service(tmp_path, LARGE, request_seconds=1) as live, _never_reads(live) as deaf:
+        _until(lambda: _is_cut_off(deaf))
+        assert live.client.get("/health").status_code == 200
+
+
+def test_who_reads_what_was_asked_for_at_once_gets_all_of_it(tmp_path: Path) -> None:
+    with live_service(tmp_path, LARGE) as live, live.connect() as late:
+        late.sendall(MUCH + b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        _until(lambda: _deaf(live) == 1)
+        found = _read_all(late)
+        assert found.count(b"HTTP/1.1 200 ") == 51
+        assert len(found) > 50 * 1_000_000
+
+
+def test_who_asks_far_ahead_of_the_answers_is_cut_off(tmp_path: Path) -> None:
+    with live_service(tmp_path) as live, live.connect() as hasty:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            hasty.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000)
+        assert _read_all(hasty).count(b"HTTP/1.1 200 ") < 20_000
+        assert live.client.get("/health").status_code == 200
+
+
+def test_who_never_reads_makes_room_for_who_does(tmp_path: Path) -> None:
+    with live_service(tmp_path, LARGE, max_connections=3) as live, ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(_never_reads(live))
+        _until(lambda: _deaf(live) == 3)
+        for _ in range(3):  # each on a connection of its own, long before any clock runs out
+            with httpx.Client(base_url=live.client.base_url, timeout=60) as client:
+                assert client.get("/health").status_code == 200
+
+
+def test_connections_that_come_at_the_same_moment_do_not_count_on_the_same_place(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_connections=4) as live, ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(live.connect())
+        together = [stack.enter_context(live.connect()) for _ in range(4)]
+        for each in together:
+            each.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert [each.recv(12) for each in together] == [b"HTTP/1.1 200"] * 4
 
 
 def test_a_connection_too_many_is_told_to_come_later(tmp_path: Path) -> None:

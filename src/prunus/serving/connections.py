@@ -14,6 +14,7 @@ from prunus.serving.refusals import overloaded
 from prunus.serving.settings import ServeSettings
 
 MAX_HEAD_BYTES = 64 * 1024  # of a request line and headers
+MAX_AHEAD = 100  # requests that are sent before the answers to earlier ones are taken; one read may hold thousands
 
 
 class GuardedConnection(HttpToolsProtocol):
@@ -29,7 +30,7 @@ class GuardedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         # asyncio forgets it for sockets that were bound by hand, and then a short answer is held back for 40 ms
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._since, self._head_bytes = self.loop.time(), 0
+        self._since, self._head_bytes, self._given_up = self.loop.time(), 0, False
         self._wind_clock(self.settings.request_seconds)
         if len(self.connections) > self.settings.max_connections and not self._make_room():
             self.app = too_many_connections
@@ -47,7 +48,11 @@ class GuardedConnection(HttpToolsProtocol):
             self.send_400_response("The head of the request is too long.")
 
     def on_headers_complete(self) -> None:
-        """Take note that a request begins."""
+        """Take note that a request begins; hang up on who asks far ahead of the answers."""
+        if len(self.pipeline) >= MAX_AHEAD and not self._given_up:
+            self._give_up()
+        if self._given_up:  # the rest of what was received is still read
+            return
         self._since, self._head_bytes = self.loop.time(), 0
         super().on_headers_complete()
 
@@ -61,17 +66,35 @@ class GuardedConnection(HttpToolsProtocol):
         self._since = self.loop.time()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        """Take note that the client does not take its answers: from now on nobody works for it."""
+        self._since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Take note that the client has taken what was there."""
+        self._since = self.loop.time()
+        super().resume_writing()
+
     @property
     def _working(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete and not self.transport.is_closing()
+        if self.flow.write_paused or self.transport.is_closing():
+            return False
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _give_up(self) -> None:
+        self._given_up = True  # it stays in the table until the event loop comes by
+        self.transport.abort()
 
     def _make_room(self) -> bool:
         """Close the connection on which nothing has happened for the longest time."""
-        others = (each for each in self.connections if isinstance(each, GuardedConnection) and each is not self)
-        idle = [each for each in others if not each._working]
-        if idle:
-            min(idle, key=lambda each: each._since).transport.abort()
-        return bool(idle)
+        table = (each for each in self.connections if isinstance(each, GuardedConnection))
+        left = [each for each in table if not each._given_up]
+        idle = [each for each in left if each is not self and not each._working]
+        if len(left) > self.settings.max_connections and idle:
+            min(idle, key=lambda each: each._since)._give_up()
+            return True
+        return len(left) <= self.settings.max_connections
 
     def _wind_clock(self, seconds: float) -> None:
         self._clock = self.loop.call_later(seconds, self._check_clock, self.loop.time() + seconds)
@@ -82,7 +105,7 @@ class GuardedConnection(HttpToolsProtocol):
             self._since = now
         rest = self._since + self.settings.request_seconds - now
         if rest <= 0 and not self._working:
-            self.transport.abort()
+            self._give_up()
         else:
             self._wind_clock(max(rest, 0.1))
 
