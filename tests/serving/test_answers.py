@@ -110,6 +110,14 @@ def test_health_and_metrics_tell_what_happened(live: Live) -> None:
     assert not any("nobody" in line for line in after)
 
 
+@pytest.mark.parametrize("path", ["/", "/health"])
+def test_who_only_wants_to_know_whether_it_answers_gets_the_head(live: Live, path: str) -> None:
+    head, whole = live.client.head(path), live.client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length"):
+        assert head.headers[name] == whole.headers[name]
+
+
 def test_what_describes_the_interface_loads_nothing_from_elsewhere(live: Live) -> None:
     for path in ("/", "/docs", "/page.css", "/page.js"):
         answer = live.client.get(path)
@@ -197,6 +205,7 @@ def test_what_is_no_usable_image_is_refused_with_the_reason(
     ("path", "options", "status", "said"),
     [
         ("/predict/bird", {}, 404, "unknown domain 'bird'; did you mean 'birds'? known: birds, flowers"),
+        (f"/predict/{'b' * 3000}", {}, 404, f"unknown domain '{'b' * 100}'; known: birds, flowers"),
         ("/predict/birds?top=0", {}, 422, "'top': Input should be greater than or equal to 1, got '0'"),
         ("/predict/birds?top=many", {}, 422, "'top'"),
         ("/predict/birds", {"json": {}}, 415, "the content type is 'application/json'; send image files as multipart"),
@@ -255,6 +264,9 @@ def test_the_answer_does_not_depend_on_company(live: Live) -> None:
     [
         ({"max_imges": 1}, UnknownNameError, "unknown setting 'max_imges'; did you mean 'max_images'?"),
         ({"max_images": 0}, PrunusError, "setting 'max_images': Input should be greater than or equal to 1, got 0"),
+        ({"request_seconds": 0.01}, PrunusError, "greater than or equal to 0.05, got 0.01"),
+        ({"max_upload_mb": 1e-9}, PrunusError, "greater than or equal to 0.001, got 1e-09"),
+        ({"max_megapixels": 1e-9}, PrunusError, "greater than or equal to 0.001, got 1e-09"),
         ({"port": 70_000}, PrunusError, "setting 'port'"),
         ({"batch_ms": "slow"}, PrunusError, "setting 'batch_ms'"),
     ],

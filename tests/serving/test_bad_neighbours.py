@@ -227,13 +227,13 @@ def test_a_connection_too_many_is_told_to_come_later(tmp_path: Path) -> None:
 
 
 def _read_all(connection: socket.socket) -> bytes:
-    found = b""
+    found = bytearray()
     try:
         while part := connection.recv(65536):
             found += part
     except ConnectionResetError:
         pass
-    return found
+    return bytes(found)
 
 
 def test_a_large_image_that_is_being_decoded_does_not_stop_the_event_loop(tmp_path: Path) -> None:

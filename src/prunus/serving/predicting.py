@@ -24,6 +24,7 @@ from prunus.serving.uploads import boundary_of
 
 CLIENT_GONE = 499  # no standard status says it; proxies use this one
 GONE = "the client closed the connection"
+MOST_LETTERS = 100  # of a domain that nobody knows
 
 
 async def predict(service: Service, request: Request, domain: str, top: int) -> PredictAnswer:
@@ -66,10 +67,9 @@ def most_probable(ranking: Ranking, classes: Sequence[str], top: int) -> list[Cl
 
 
 def _check_domain(service: Service, domain: str) -> None:
-    try:
-        service.predictor.bundle.check_domain(domain)
-    except UnknownNameError as error:
-        raise Refusal(HTTPStatus.NOT_FOUND, str(error)) from None
+    known = service.predictor.domains
+    if domain not in known:
+        raise Refusal(HTTPStatus.NOT_FOUND, str(UnknownNameError("domain", domain[:MOST_LETTERS], known)))
 
 
 async def _read_body(request: Request, max_bytes: int, load: Load) -> bytes:

@@ -25,6 +25,7 @@ async def domains(request: Request) -> DomainsAnswer:
     return service_of(request).domains
 
 
+@router.head("/health", include_in_schema=False)
 @router.get("/health", summary="Ask whether the service answers", response_description="The answer.")
 async def health(request: Request) -> HealthAnswer:
     """Answer that the service is there, and what it serves."""
@@ -53,6 +54,7 @@ async def example(request: Request, domain: str, number: int) -> Response:
     return Response(found.content, media_type=found.media_type, headers={"Cache-Control": "max-age=3600"})
 
 
+@router.head("/", include_in_schema=False)
 @router.get("/", include_in_schema=False)
 @router.get("/page.css", include_in_schema=False)
 @router.get("/page.js", include_in_schema=False)

@@ -21,13 +21,13 @@ class ServeSettings(Settings):
     threads: int = Field(default=1, ge=1, le=1024, description="that compute one batch")
     batch_images: int = Field(default=32, ge=1, le=4096, description="that are computed together at the most")
     batch_ms: float = Field(default=2.0, ge=0, le=1000, description="that an image waits for others at the most")
-    max_upload_mb: float = Field(default=16.0, gt=0, le=1024, description="of one request")
+    max_upload_mb: float = Field(default=16.0, ge=0.001, le=1024, description="of one request")
     max_images: int = Field(default=16, ge=1, le=1024, description="of one request")
-    max_megapixels: float = Field(default=32.0, gt=0, le=MAX_PIXELS / MEGA, description="of one image")
+    max_megapixels: float = Field(default=32.0, ge=0.001, le=MAX_PIXELS / MEGA, description="of one image")
     max_queue: int = Field(default=256, ge=1, le=100_000, description="requests that are read and not yet answered")
     max_held_mb: float = Field(default=256.0, gt=0, description="of all requests together")
     max_connections: int = Field(default=512, ge=1, le=100_000, description="that are open at the same time")
-    request_seconds: float = Field(default=30.0, gt=0, le=3600, description="from the first byte to the answer")
+    request_seconds: float = Field(default=30.0, ge=0.05, le=3600, description="from the first byte to the answer")
 
     @property
     def max_upload_bytes(self) -> int:
