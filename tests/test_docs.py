@@ -151,7 +151,7 @@ def test_the_runtime_page_shows_the_speeds_that_were_measured_and_all_promises_h
         assert f"| {gain['domain']} | {gain['promised']:.2f} × | {gain['speed_up']:.2f} × |" in text
     assert sum(gain["realised"] for gain in gains) / len(gains) >= 0.75
     times: dict[str, list[float]] = {each["engine"]: [] for each in demo["speeds"]}
-    for each in demo["speeds"]:
+    for each in (speed for speed in demo["speeds"] if speed["threads"] == 1):
         times[each["engine"]].append(each["latency"]["median_ms"])
     readme = (ROOT / "README.md").read_text()
     assert f"{times['ONNX dense'][0]:.2f} ms in ONNX Runtime, {times['PyTorch dense'][0]:.2f} ms in PyTorch" in readme
