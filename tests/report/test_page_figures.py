@@ -14,6 +14,7 @@ from prunus.report.page_figures import COSTS, domains_figure, tradeoff_figure
 from prunus.report.page_run import ReportedRun, Results
 from prunus.report.page_run_figures import run_figures
 from prunus.report.page_static import file_names
+from prunus.report.page_static import tradeoff_figure as static_tradeoff
 from prunus.verbs.report import _read
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -44,6 +45,13 @@ def test_the_front_and_the_points_of_the_trade_off_are_the_runs() -> None:
     assert sorted(traces["union"]["x"]) == pytest.approx([30, 40, 100])
     assert sorted(traces["union"]["y"]) == pytest.approx([70, 80, 90])
     assert traces["dense backbone"]["x"] == [100, 100]
+
+
+def test_one_run_on_the_front_gives_no_line() -> None:
+    (board,) = make_boards([ReportedRun("a", Results.model_validate(results()))])
+    assert [trace["name"] for trace in tradeoff_figure(board, "params")["data"]] == ["dense backbone", "union"]
+    (legend,) = static_tradeoff(board).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["union", "dense backbone"]
 
 
 def test_figures_are_drawn_as_svg_and_png_also_with_odd_names(tmp_path: Path) -> None:

@@ -137,6 +137,26 @@ def test_on_a_narrow_screen_nothing_sticks_out(open_page: Open, one: Path, many:
         assert 0 < max(widths) <= 360
 
 
+def test_a_table_that_goes_on_says_so_until_its_end_is_reached(open_page: Open, many: Path) -> None:
+    table = open_page(many, width=1280).locator(".board .wide")
+    expect(table).to_have_class("wide", timeout=30_000)
+    table = open_page(many, width=360).locator(".board .wide")
+    expect(table).to_have_class("wide more", timeout=30_000)
+    table.evaluate("each => each.scrollTo(each.scrollWidth, 0)")
+    expect(table).to_have_class("wide", timeout=30_000)
+
+
+def test_on_a_narrow_screen_legends_have_two_columns(open_page: Open, many: Path) -> None:
+    page = open_page(many, width=390)
+    for name in ("params", "domains"):
+        page.locator(f"#board-1-{name}").scroll_into_view_if_needed()
+        page.wait_for_selector(f"#board-1-{name} .legendtext")
+        lefts = page.locator(f"#board-1-{name} .legendtext").evaluate_all(
+            "all => all.map(each => Math.round(each.getBoundingClientRect().x / 10))"
+        )
+        assert len(set(lefts)) == 2
+
+
 def test_figures_follow_the_theme_of_the_reader(open_page: Open, one: Path) -> None:
     page = open_page(one, scheme="light")
     tick = page.locator("#board-1-params .xtick text").first

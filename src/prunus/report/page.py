@@ -96,10 +96,11 @@ def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str
         "split": board.split,
         "domains": board.domains,
         "tradeoffs": list(names),
+        "has_front": any(trace["name"] == "Pareto front" for name in names for trace in figures[name]["data"]),
         "accuracy": accuracy,
         "header": header,
         "rows": [(entry, cells[1:]) for entry, cells in zip(board.entries, rows, strict=True)],
-        "over_note": OVER_NOTE if any(entry.label.endswith(OVER) for entry in board.entries) else "",
+        "over_note": f"{OVER_NOTE}." if any(entry.label.endswith(OVER) for entry in board.entries) else "",
         "feature": board.feature,
     }
 

@@ -79,7 +79,8 @@ def tradeoff_figure(board: Board, cost: str) -> Plot:
     limits = [min(heights) - room, max(heights) + room]
     dense: Plot = {"type": "scatter", "mode": "lines", "name": "dense backbone", "x": [100, 100], "y": limits}
     dense["line"] = {"color": MUTED, "width": 1.5, "dash": "dash"}
-    data = [each | {"hoverinfo": "skip"} for each in (dense, best)]  # below the points
+    lines = [dense, best] if len(front) > 1 else [dense]  # one run gives no line
+    data = [each | {"hoverinfo": "skip"} for each in lines]  # below the points
     data += [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
     axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the backbone"}}
     axis |= {"type": "log", "tickvals": TICKS} if is_wide([x for x, _ in points]) else {"rangemode": "tozero"}

@@ -91,7 +91,8 @@ def tradeoff_figure(board: Board) -> Figure:
         ]
         front.sort(key=lambda entry: cost_of(entry.run.results, cost))
         xs = [cost_of(entry.run.results, cost) for entry in front]
-        axes.plot(xs, _means(front), color="black", lw=1, ls=":", label="Pareto front")
+        if len(front) > 1:  # one run gives no line
+            axes.plot(xs, _means(front), color="black", lw=1, ls=":", label="Pareto front")
         for x, entry in zip(xs, front, strict=True):
             place = (x, 100 * entry.run.results.mean_accuracy)
             # up and to the left of a front there is room: a run there would be on it

@@ -26,7 +26,7 @@ function draw(chart) {
     plot_bgcolor: "transparent",
     font: { color: ink, family: "system-ui, sans-serif", size: 13 },
     margin: { l: 56, r: 12, t: 12, b: 48 },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, ...(narrow ? { entrywidth: 88, font: { size: 11 } } : { font: { size: 12 } }) },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, ...(narrow ? { entrywidth: 76, font: { size: 10 } } : { font: { size: 12 } }) },
     hoverlabel: { bgcolor: card, bordercolor: rule, font: { color: ink }, align: "left", namelength: -1 },
     dragmode: touch ? false : "zoom", // a finger scrolls the page
   };
@@ -65,6 +65,12 @@ const seen = new IntersectionObserver(
 for (const chart of document.querySelectorAll(".chart")) {
   chart.style.minHeight = figures[chart.id].layout.height + "px";
   seen.observe(chart);
+}
+// a shadow says that a table goes on to the right
+for (const wide of document.querySelectorAll(".wide")) {
+  const mark = () => wide.classList.toggle("more", wide.scrollLeft + wide.clientWidth < wide.scrollWidth - 1);
+  wide.addEventListener("scroll", mark, { passive: true });
+  new ResizeObserver(mark).observe(wide); // also when its section is opened
 }
 dark.addEventListener("change", () => document.querySelectorAll(".chart[data-drawn]").forEach(draw));
 for (const button of document.querySelectorAll(".sortable button")) button.addEventListener("click", () => sort(button));
