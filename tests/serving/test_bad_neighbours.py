@@ -208,10 +208,15 @@ def test_connections_that_come_at_the_same_moment_do_not_count_on_the_same_place
     with live_service(tmp_path, max_connections=4) as live, ExitStack() as stack:
         for _ in range(4):
             stack.enter_context(live.connect())
+        connections = live.server.server_state.connections
+        _until(lambda: len(connections) == 4)
+        loop = next(each.loop for each in list(connections) if isinstance(each, GuardedConnection))
+        loop.call_soon_threadsafe(time.sleep, 0.5)  # whoever comes meanwhile is met in one turn of the loop
         together = [stack.enter_context(live.connect()) for _ in range(4)]
         for each in together:
             each.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert [each.recv(12) for each in together] == [b"HTTP/1.1 200"] * 4
+        assert len(connections) == 4
 
 
 def test_a_connection_too_many_is_told_to_come_later(tmp_path: Path) -> None:
