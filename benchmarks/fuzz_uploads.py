@@ -19,12 +19,12 @@ import numpy as np
 from damage import model as small_model
 from hostile_uploads import HOSTILE, picture
 from http_load import Question, form_request, is_right, read_response
-from machine import describe_machine
 from rich.console import Console
 from rich.table import Table
 from service_load import memory_mb, running_service
 
 from prunus.bundle.file import write_bundle
+from prunus.measure.machine import describe_machine
 from prunus.runtime.predictor import Predictor
 
 MAX_GROWTH_MB = 16  # of memory, from a tenth of the requests to the end

@@ -25,10 +25,10 @@ from pathlib import Path
 
 import numpy as np
 from http_load import Outcome, Question, ask, form_request
-from machine import describe_machine
 from rich.console import Console
 from rich.table import Table
 
+from prunus.measure.machine import describe_machine
 from prunus.runtime.predictor import Predictor
 
 IMAGES = 40  # of each domain
