@@ -31,7 +31,7 @@ def _model(name: str, path: Path, method: str = "union") -> Path:
     backbone = zoo_backbone(name, NETWORKS[name])
     net = masked_network(backbone, CLASSES, MODES[:-1], method=method)
     bundle = packed(net, backbone, CLASSES)
-    assert_same_logits(net, NumpyEngine(bundle).logits, tolerance=3e-5, sensitive=method == "union")
+    assert_same_logits(net, NumpyEngine(bundle).logits, sensitive=method == "union", exact=True)
     write_bundle(path, bundle)
     return path
 

@@ -32,4 +32,4 @@ def test_every_engine_gives_the_masked_networks_logits(name: str) -> None:
     engines |= {kernels: NativeEngine(bundle, 1, kernels) for kernels in _native.available_kernels()}
     engines["two threads"] = NativeEngine(bundle, 2)
     for engine in engines.values():
-        assert_same_logits(net, engine.logits, tolerance=3e-5)
+        assert_same_logits(net, engine.logits, exact=True)

@@ -47,15 +47,7 @@ def _titles(names: Sequence[str], width: int) -> list[str]:
 def _layers(found: Inspection, titles: Sequence[str], width: int) -> Table:
     from prunus.report.tables import percent
 
-    table = Table(
-        title="kernels before pruning, kept, and used by each domain",
-        box=SIMPLE,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        title_justify="left",
-    )
-    for title in ("layer", "kernels", "kept", *titles):
-        table.add_column(title, justify="left" if title == "layer" else "right", no_wrap=True)
+    table = _table("kernels before pruning, kept, and used by each domain", ("layer", "kernels", "kept", *titles))
     room = max(NARROWEST, width - 2 * 9 - 2 - sum(max(len(title), 5) + 2 for title in titles))
     for layer in found.layers:
         name = layer.name if len(layer.name) <= room else f"…{layer.name[1 - room :]}"  # the end tells layers apart
@@ -67,15 +59,7 @@ def _layers(found: Inspection, titles: Sequence[str], width: int) -> Table:
 def _sharing(found: Inspection, titles: Sequence[str]) -> Table:
     from prunus.report.tables import percent
 
-    table = Table(
-        title="sharing: both use / either uses",
-        box=SIMPLE,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        title_justify="left",
-    )
-    for title in ("", *titles):
-        table.add_column(title, justify="left" if not title else "right", no_wrap=True)
+    table = _table("sharing: both use / either uses", ("", *titles))
     for title, row in zip(titles, found.sharing.values(), strict=True):
         table.add_row(title, *(percent(share, 0) for share in row.values()))
     return table
@@ -84,12 +68,17 @@ def _sharing(found: Inspection, titles: Sequence[str]) -> Table:
 def _parts(found: Inspection) -> Table:
     from prunus.report.tables import percent
 
-    table = Table(title="bytes", box=SIMPLE, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
-    for title in ("part", "bytes", "share"):
-        table.add_column(title, justify="left" if title == "part" else "right", no_wrap=True)
+    table = _table("bytes", ("part", "bytes", "share"))
     total = sum(found.bytes_by_part.values())
     for part, count in found.bytes_by_part.items():
         table.add_row(part, f"{count:,}", percent(count / total))
     table.add_section()
     table.add_row("all", f"{total:,}", "")
+    return table
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, box=SIMPLE, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left", no_wrap=True)
     return table
