@@ -135,7 +135,7 @@ def test_the_model_file_page_shows_the_sizes_and_speeds_that_were_measured() -> 
     assert fuzzed["count"] == sum(sum(counts.values()) for counts in fuzzed["outcomes"].values()) == 10_000
 
 
-def test_the_runtime_page_shows_the_speeds_that_were_measured_and_all_promises_hold() -> None:
+def test_the_runtime_page_shows_what_was_measured_and_one_thread_is_as_fast_as_wanted() -> None:
     text = (ROOT / "docs" / "runtime.md").read_text()
     wanted = {"wrn28_4": (0.9, 1.7, 3.2, 6.5), "timm/resnet50": (0.9, 1.2, 2.4, 5.0)}
     networks = json.loads((ROOT / "docs" / "results" / "benchmarks" / "runtime_speed.json").read_text())["networks"]
