@@ -17,6 +17,7 @@ Convolution::Convolution(const ConvolutionSpec& spec, Program& program, int inpu
       num_kept_(std::accumulate(kept.kernels, kept.kernels + static_cast<long>(spec.outputs) * spec.group_inputs(), 0L)),
       weights_(kept.weights),
       domains_(program.domains()) {
+  windows_.announce(program, input);
   program.need_slack(windows_.reach() + 8 * kBlock);
 }
 

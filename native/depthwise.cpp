@@ -12,20 +12,21 @@ void DepthwiseConvolution::set_used(int domain, const uint8_t* used) { used_.at(
 void DepthwiseConvolution::compute(const Run& run) const {
   const Shape& out = run.program.shape(output);
   const std::vector<uint8_t>& used = used_[run.domain];
-  run.context.workers.each(run.images * spec_.outputs, [&](long item, int) {
-    const long image = item / spec_.outputs, o = item % spec_.outputs;
-    const bool on = kernel_[o] >= 0 && used[kernel_[o]];
-    Depthwise j{};
-    j.window = windows_.window();
-    j.input = input(run, image) + o / spec_.group_outputs() * channel_;
-    j.weights = on ? weights_ + kernel_[o] * j.window.taps : nullptr;
-    j.ones_weights = ones_weights(run.domain, o);
-    j.ones = j.ones_weights ? ones() : nullptr;
-    if (!on && j.ones) j.input = j.ones, j.weights = j.ones_weights, j.ones = nullptr;  // the ones alone
-    else if (!on) j.window.taps = 0;
-    j.output = run.value(output, image) + o * out.plane();
-    j.epilogue = epilogue(run, image, static_cast<int>(o));
-    kernels_.depthwise(j, out.blocks());
+  run.each(out.blocks(), spec_.outputs, [&](const Piece& piece, int) {
+    for (int o = piece.first_channel; o < piece.last_channel; o++) {
+      const bool on = kernel_[o] >= 0 && used[kernel_[o]];
+      Depthwise j{};
+      j.window = windows_.window();
+      j.input = input(run, piece.image) + o / spec_.group_outputs() * channel_;
+      j.weights = on ? weights_ + kernel_[o] * j.window.taps : nullptr;
+      j.ones_weights = ones_weights(run.domain, o);
+      j.ones = j.ones_weights ? ones() : nullptr;
+      if (!on && j.ones) j.input = j.ones, j.weights = j.ones_weights, j.ones = nullptr;  // the ones alone
+      else if (!on) j.window.taps = 0;
+      j.output = run.value(output, piece.image) + o * out.plane();
+      j.epilogue = epilogue(run, piece.image, o);
+      kernels_.depthwise(j, piece.first_block, piece.last_block);
+    }
   });
 }
 

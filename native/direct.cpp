@@ -58,37 +58,41 @@ void DirectConvolution::set_used(int domain, const uint8_t* used) {
 }
 
 void DirectConvolution::compute(const Run& run) const {
+  const long plane = windows_.crops() ? windows_.lattice().plane() : run.program.shape(output).plane();
+  if (windows_.crops()) run.context.cropped.grow(run.images * spec_.outputs * plane);
+  const auto work = [&](const Piece& piece, int worker) {
+    for (int first = piece.first_channel; first < piece.last_channel; first += kOutputBlock)
+      kernels_.direct(job(run, piece.image, first, plane, worker), piece.first_block, piece.last_block);
+  };
+  run.each(windows_.lattice().blocks(), spec_.outputs, work, kOutputBlock);
+  if (windows_.crops()) crop(run, plane);
+}
+
+// What the kernels need for one image and one block of outputs.
+Direct DirectConvolution::job(const Run& run, long image, int first, long plane, int worker) const {
   const Lists& d = domains_[run.domain];
+  const long block = first / kOutputBlock;
   const bool crops = windows_.crops();
-  const long plane = crops ? windows_.lattice().plane() : run.program.shape(output).plane();
-  const long outs = blocks_of_outputs();
-  const Parts parts(windows_.lattice().blocks(), run.images * outs, run.context.workers.threads());
-  if (crops) run.context.cropped.grow(run.images * spec_.outputs * plane);
-  run.context.workers.each(run.images * outs * parts.count, [&](long item, int worker) {
-    const long image = item / (outs * parts.count), block = item / parts.count % outs, part = item % parts.count;
-    const int first = static_cast<int>(block) * kOutputBlock;
-    float* target = crops ? run.context.cropped.data() + image * spec_.outputs * plane : run.value(output, image);
-    Direct j{};
-    j.window = windows_.window();
-    j.pixels = windows_.lattice().pixels();
-    j.input = input(run, image);
-    j.channel = channel_;
-    j.inputs = spec_.inputs;
-    j.union_start = union_start_.data() + block * spec_.inputs;
-    j.union_output = union_output_.data();
-    j.start = d.start.data() + block * (spec_.inputs + 1);
-    j.list = d.list.data();
-    j.weights = weights_;
-    j.ones_weights = ones_weights(run.domain, first);
-    j.ones = j.ones_weights ? ones() : nullptr;
-    j.outputs = std::min(kOutputBlock, spec_.outputs - first);
-    j.output = target + first * plane;
-    j.output_plane = plane;
-    j.epilogue = crops ? Epilogue{} : epilogue(run, image, first);
-    j.sums = run.context.scratch[worker].sums.data();
-    kernels_.direct(j, parts.first(part), parts.first(part + 1));
-  });
-  if (crops) crop(run, plane);
+  Direct j{};
+  j.window = windows_.window();
+  j.pixels = windows_.lattice().pixels();
+  j.input = input(run, image);
+  j.channel = channel_;
+  j.inputs = spec_.inputs;
+  j.union_start = union_start_.data() + block * spec_.inputs;
+  j.union_output = union_output_.data();
+  j.start = d.start.data() + block * (spec_.inputs + 1);
+  j.list = d.list.data();
+  j.weights = weights_;
+  j.ones_weights = ones_weights(run.domain, first);
+  j.ones = j.ones_weights ? ones() : nullptr;
+  j.outputs = std::min(kOutputBlock, spec_.outputs - first);
+  j.shared = run.context.workers.threads() > 1;
+  j.output = (crops ? run.context.cropped.data() + image * spec_.outputs * plane : run.value(output, image)) + first * plane;
+  j.output_plane = plane;
+  j.epilogue = crops ? Epilogue{} : epilogue(run, image, first);
+  j.sums = run.context.scratch[worker].sums.data();
+  return j;
 }
 
 // Where the lattice is larger than the output: copy what belongs to it, and finish only then.
@@ -101,10 +105,10 @@ void DirectConvolution::crop(const Run& run, long plane) const {
     const Epilogue e = epilogue(run, image, static_cast<int>(o));
     const Elementwise scaled{Elementwise::Kind::affine, target, nullptr, e.scale ? *e.scale : 1.0f, e.bias ? *e.bias : 0.0f,
                              e.residual ? Activation::none : e.activation, e.slope, target};
-    kernels_.elementwise(scaled, out.blocks());
+    kernels_.elementwise(scaled, 0, out.blocks());
     if (!e.residual) return;
     const Elementwise sum{Elementwise::Kind::add, target, e.residual, 1, 0, e.activation, e.slope, target};
-    kernels_.elementwise(sum, out.blocks());
+    kernels_.elementwise(sum, 0, out.blocks());
   });
 }
 

@@ -49,6 +49,7 @@ struct Direct {
   const float* ones;             // a plane of ones, or null
   const float* ones_weights;     // [output of the block][tap]
   int outputs;                   // of the block
+  bool shared;                   // other threads work on the same planes
   float* output;                 // the block's first plane
   long output_plane;
   Epilogue epilogue;             // of the block's first output on
@@ -156,13 +157,13 @@ struct LayerNorm {
 struct Kernels {
   const char* name;
   void (*direct)(const Direct&, long first_block, long last_block);
-  void (*depthwise)(const Depthwise&, long blocks);
+  void (*depthwise)(const Depthwise&, long first_block, long last_block);
   void (*select)(const Selection&);
   void (*pointwise)(const Pointwise&, long first_block, long last_block);
   void (*dense_pointwise)(const DensePointwise&, int first_panel, int last_panel, long first_block, long last_block);
   void (*vectorwise)(const Vectorwise&, int first_output, int last_output);
-  void (*pool)(const Pooling&, long blocks);
-  void (*elementwise)(const Elementwise&, long blocks);
+  void (*pool)(const Pooling&, long first_block, long last_block);
+  void (*elementwise)(const Elementwise&, long first_block, long last_block);
   void (*layer_norm)(const LayerNorm&, long first_block, long last_block);
   float (*sum)(const float* plane, long count);
   void (*every_second)(const float* from, long count, float* even, float* odd);

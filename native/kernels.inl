@@ -29,8 +29,8 @@ static void vectorwise(const Vectorwise& j, int first_output, int last_output) {
   }
 }
 
-static void pool(const Pooling& j, long blocks) {
-  for (long place = 0; place < blocks * kBlock; place += Vec::width) {
+static void pool(const Pooling& j, long first_block, long last_block) {
+  for (long place = first_block * kBlock; place < last_block * kBlock; place += Vec::width) {
     const Vec start = Vec::all(j.largest ? -__builtin_inff() : 0.0f);
     Vec found = start, strange = Vec::zero();  // the largest of numbers of which one is none, is none
     for (int t = 0; t < j.window.taps; t++) {
@@ -44,10 +44,10 @@ static void pool(const Pooling& j, long blocks) {
   }
 }
 
-static void elementwise(const Elementwise& j, long blocks) {
+static void elementwise(const Elementwise& j, long first_block, long last_block) {
   const Vec scale = Vec::all(j.scale), bias = Vec::all(j.bias);
   const Vec pixel = j.kind == Elementwise::Kind::mul_pixel ? Vec::all(*j.second) : Vec::zero();
-  for (long place = 0; place < blocks * kBlock; place += Vec::width) {
+  for (long place = first_block * kBlock; place < last_block * kBlock; place += Vec::width) {
     Vec x = Vec::load(j.first + place);
     switch (j.kind) {
       case Elementwise::Kind::affine: x = Vec::fma(x, scale, bias); break;

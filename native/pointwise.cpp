@@ -10,7 +10,6 @@ namespace {
 constexpr long kShortList = 24;      // weights: fewer are not worth the beginning of a list
 constexpr long kListChunk = 8192;    // weights: with their places 64 KiB
 constexpr long kListPerInput = 14;   // weights that each input must meet in a chunk to be worth reading again
-constexpr long kFewBlocks = 8;       // of pixels: with more, every weight is worth a longer way
 
 // The costs in vector operations. A full layer reads every weight for six outputs at once and hardly waits for memory; a
 // sparse one loads its input for each weight, from the second-level cache where there are many inputs.
@@ -54,11 +53,12 @@ void PointwiseConvolution::pack() {
       packed_.data()[(o / kRows * spec_.inputs + columns_[k]) * kRows + o % kRows] = weights_[k];
 }
 
-// Divide the outputs into chunks whose lists stay in the second-level cache, and give every thread some.
+// Divide the outputs into chunks whose lists stay in the second-level cache, and give every thread some; but where there are
+// many pixels, every weight is worth a longer way.
 void PointwiseConvolution::set_lists(Lists& d, const uint8_t* used, long count) const {
   const long fitting = std::max(1L, count / std::max(kListChunk, kListPerInput * spec_.inputs));
-  const long needed = windows_.lattice().blocks() > kFewBlocks ? 1 : fitting;
-  const long chunks = std::min<long>(spec_.outputs, (needed + threads_ - 1) / threads_ * threads_);
+  const long needed = (fitting + threads_ - 1) / threads_ * threads_;
+  const long chunks = windows_.lattice().blocks() > kFewBlocks ? 1 : std::min<long>(spec_.outputs, needed);
   for (long chunk = 0; chunk <= chunks; chunk++) d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
   for (long chunk = 0; chunk < chunks; chunk++) {
     d.words.push_back(d.bits.size());
@@ -93,26 +93,39 @@ void PointwiseConvolution::compute(const Run& run) const {
 
 void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const {
   const Shape& out = run.program.shape(output);
-  run.context.workers.each(static_cast<long>(d.chunks.size()) - 1, [&](long chunk, int worker) {
-    const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first;
-    Scratch& scratch = run.context.scratch[worker];
-    const uint32_t* start = select(scratch, d, chunk);
-    for (long image = 0; image < run.images; image++) {
-      const Pointwise j{out.pixels(),
-                        input(run, image),
-                        input_blocks_,
-                        spec_.inputs <= 2 * kInputBlock / 3,
-                        outputs,
-                        start,
-                        scratch.kept.data(),
-                        scratch.offsets.data(),
-                        run.value(output, image) + first * out.plane(),
-                        out.plane(),
-                        epilogue(run, image, first),
-                        scratch.sums.data()};
-      kernels_.pointwise(j, 0, out.blocks());
-    }
-  });
+  const long chunks = static_cast<long>(d.chunks.size()) - 1;
+  if (chunks > 1) {
+    run.context.workers.each(chunks, [&](long chunk, int worker) {
+      const uint32_t* start = select(run.context.scratch[worker], d, chunk);
+      for (long image = 0; image < run.images; image++)
+        kernels_.pointwise(job(run, image, d, chunk, start, worker), 0, out.blocks());
+    });
+    return;
+  }
+  std::vector<const uint32_t*> selected(run.context.workers.threads(), nullptr);  // by every worker for itself
+  run.each(out.blocks(), 1, [&](const Piece& piece, int worker) {
+    if (!selected[worker]) selected[worker] = select(run.context.scratch[worker], d, 0);
+    kernels_.pointwise(job(run, piece.image, d, 0, selected[worker], worker), piece.first_block, piece.last_block);
+  }, 1, kPointwiseTile / kBlock);
+}
+
+Pointwise PointwiseConvolution::job(const Run& run, long image, const Lists& d, long chunk, const uint32_t* start,
+                                    int worker) const {
+  const Shape& out = run.program.shape(output);
+  const Scratch& scratch = run.context.scratch[worker];
+  const int first = d.chunks[chunk];
+  return {out.pixels(),
+          input(run, image),
+          input_blocks_,
+          spec_.inputs <= 2 * kInputBlock / 3,
+          d.chunks[chunk + 1] - first,
+          start,
+          scratch.kept.data(),
+          scratch.offsets.data(),
+          run.value(output, image) + first * out.plane(),
+          out.plane(),
+          epilogue(run, image, first),
+          const_cast<float*>(scratch.sums.data())};
 }
 
 // Write down the weights that the domain uses for some outputs, and where their inputs lie: one block of inputs after the
@@ -132,17 +145,12 @@ const uint32_t* PointwiseConvolution::select(Scratch& scratch, const Lists& d, l
 
 void PointwiseConvolution::compute_dense(const Run& run) const {
   const Shape& out = run.program.shape(output);
-  const long panels = (spec_.outputs + kRows - 1) / kRows, blocks = out.blocks();
-  const long threads = run.context.workers.threads();
-  const long parts = threads == 1 ? 1 : std::max(1L, std::min(blocks / 8, 4 * threads));
-  const long rows = threads == 1 || parts >= 2 * threads ? 1 : std::min(4 * threads, panels);
-  run.context.workers.each(run.images * parts * rows, [&](long item, int) {
-    const long image = item / (parts * rows), part = item / rows % parts, row = item % rows;
-    const DensePointwise j{out.pixels(),  input(run, image),         channel_,    spec_.inputs,             spec_.outputs,
-                           packed_.data()  , run.value(output, image), out.plane(), epilogue(run, image, 0)};
-    kernels_.dense_pointwise(j, static_cast<int>(panels * row / rows), static_cast<int>(panels * (row + 1) / rows),
-                             blocks * part / parts, blocks * (part + 1) / parts);
-  });
+  run.each(out.blocks(), spec_.outputs, [&](const Piece& piece, int) {
+    const DensePointwise j{out.pixels(),   input(run, piece.image),         channel_,    spec_.inputs, spec_.outputs,
+                           packed_.data(), run.value(output, piece.image), out.plane(), epilogue(run, piece.image, 0)};
+    kernels_.dense_pointwise(j, piece.first_channel / kRows, (piece.last_channel + kRows - 1) / kRows, piece.first_block,
+                             piece.last_block);
+  }, kRows, 4);
 }
 
 }  // namespace prunus

@@ -24,6 +24,7 @@ class PointwiseConvolution : public Convolution {
   void compute(const Run& run) const override;
   const uint32_t* select(Scratch& scratch, const Lists& domain, long chunk) const;
   void set_starts(Lists& domain, const uint8_t* used, int first, int last) const;
+  Pointwise job(const Run& run, long image, const Lists& domain, long chunk, const uint32_t* start, int worker) const;
   void compute_sparse(const Run& run, const Lists& domain) const;
   void compute_dense(const Run& run) const;
 

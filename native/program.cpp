@@ -1,6 +1,7 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
@@ -51,7 +52,14 @@ void Program::set_head(int domain, const float* weight, const float* bias, int c
   head.bias.assign(bias, bias + classes);
 }
 
-// Give every value a slot; a slot is free again after the last step that reads its value.
+int Program::add_split(const SplitValue& split) {
+  const auto known = std::find(splits_.begin(), splits_.end(), split);
+  if (known == splits_.end()) return splits_.push_back(split), static_cast<int>(splits_.size()) - 1;
+  return static_cast<int>(known - splits_.begin());
+}
+
+// Give every value a slot; a slot is free again after the last step that reads its value. Several threads keep what they have
+// written in their caches: then a slot is only for values of one size, of which every thread has the same part.
 void Program::finish() {
   if (steps_.size() + 1 != shapes_.size()) throw std::logic_error("a step is missing");
   slack_ = (slack_ + kBlock - 1) / kBlock * kBlock;
@@ -65,6 +73,7 @@ void Program::finish() {
     const long size = shapes_[value].channels * shapes_[value].plane();
     auto best = free.end();
     for (auto it = free.begin(); it != free.end(); ++it) {
+      if (threads_ > 1 && slot_sizes_[*it] != size) continue;
       const bool fits = slot_sizes_[*it] >= size;
       if (best == free.end() || (fits ? slot_sizes_[*best] < size || slot_sizes_[*it] < slot_sizes_[*best]
                                       : slot_sizes_[*best] < size && slot_sizes_[*it] > slot_sizes_[*best]))
@@ -109,12 +118,15 @@ void Program::prepare(Context& context, long images) const {
     context.slots.push_back(place);
     place += images * size + slack_;
   }
+  context.splits.resize(splits_.size());
+  for (SplitRoom& each : context.splits) each.holds = -1;
   context.scratch.resize(threads_);
   for (Scratch& each : context.scratch) each.sums.grow(kOutputBlock * 3 * kBlock);
 }
 
 bool Program::run(const float* images, long count, int domain, float* logits, double* seconds) const {
   std::unique_ptr<Context> context = take_context();
+  context->workers.wake();
   const long image = shapes_[0].channels * shapes_[0].pixels();
   bool finite = true;
   for (long first = 0; finite && first < count; first += kChunk) {
@@ -130,32 +142,45 @@ bool Program::run_chunk(Context& context, const float* images, long count, int d
                         double* seconds) const {
   prepare(context, count);
   const Run run{*this, context, count, domain};
-  const Shape& in = shapes_[0];
-  for (long n = 0; n < count; n++)
-    for (int c = 0; c < in.channels; c++)
-      if (!copy_finite(images + (n * in.channels + c) * in.pixels(), run.value(0, n) + c * in.plane(), in.pixels()))
-        return false;
+  if (!take_images(run, images)) return false;
   for (size_t s = 0; s < steps_.size(); s++) {
     const auto began = seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     steps_[s]->run(run);
     if (seconds) seconds[s] += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
+  classify(run, logits);
+  return true;
+}
+
+bool Program::take_images(const Run& run, const float* images) const {
+  const Shape& in = shapes_[0];
+  std::atomic<bool> finite{true};
+  run.each(in.blocks(), in.channels, [&](const Piece& piece, int) {
+    const long first = piece.first_block * kBlock, count = std::min(piece.last_block * kBlock, in.pixels()) - first;
+    for (int c = piece.first_channel; c < piece.last_channel; c++)
+      if (!copy_finite(images + (piece.image * in.channels + c) * in.pixels() + first,
+                       run.value(0, piece.image) + c * in.plane() + first, count))
+        finite = false;
+  });
+  return finite;
+}
+
+void Program::classify(const Run& run, float* logits) const {
   const Shape& last = shapes_.back();
-  const Head& head = heads_[domain];
+  const Head& head = heads_[run.domain];
   const long features = last.channels * last.pixels(), blocks = (features + kBlock - 1) / kBlock;
-  context.gathered.grow(blocks * kBlock);
-  for (long n = 0; n < count; n++) {
+  run.context.gathered.grow(blocks * kBlock);
+  for (long n = 0; n < run.images; n++) {
     const float* value = run.value(static_cast<int>(shapes_.size()) - 1, n);
-    float* flat = context.gathered.data();
+    float* flat = run.context.gathered.data();
     for (int c = 0; c < last.channels; c++)
       for (long p = 0; p < last.pixels(); p++) *flat++ = value[c * last.plane() + p];
-    std::fill(flat, context.gathered.data() + blocks * kBlock, 0.0f);
+    std::fill(flat, run.context.gathered.data() + blocks * kBlock, 0.0f);
     const Epilogue epilogue{nullptr, head.bias.data(), nullptr, 0, Activation::none, 0};
-    kernels_.vectorwise({context.gathered.data(), static_cast<int>(blocks), head.weight.data(), nullptr, head.classes,
+    kernels_.vectorwise({run.context.gathered.data(), static_cast<int>(blocks), head.weight.data(), nullptr, head.classes,
                          logits + n * head.classes, 1, epilogue},
                         0, head.classes);
   }
-  return true;
 }
 
 std::vector<std::string> available_kernels() {

@@ -8,6 +8,7 @@
 
 #include "kernels.hpp"
 #include "memory.hpp"
+#include "pieces.hpp"
 #include "workers.hpp"
 
 namespace prunus {
@@ -26,6 +27,20 @@ struct Scratch {
   std::vector<uint32_t> offsets;
 };
 
+// A value as strided windows read it: every channel as planes of some of its rows and columns.
+struct SplitValue {
+  int value, height, width;
+  std::vector<long> phases;
+  bool operator==(const SplitValue& other) const {
+    return value == other.value && height == other.height && width == other.width && phases == other.phases;
+  }
+};
+
+struct SplitRoom {
+  Floats planes;
+  int holds = -1;  // which split value
+};
+
 // What one run needs: room for values and scratch, and its threads.
 struct Context {
   explicit Context(int threads) : owned(new Workers(threads)), workers(*owned) {}
@@ -33,7 +48,8 @@ struct Context {
   Workers& workers;
   Floats arena;                // of all values
   std::vector<float*> slots;   // places in it
-  Floats split, cropped, gathered;
+  std::vector<SplitRoom> splits;
+  Floats cropped, gathered;
   std::vector<Scratch> scratch;  // by worker
 };
 
@@ -45,6 +61,13 @@ struct Run {
   long images;
   int domain;
   float* value(int number, long image) const;
+
+  // Call work(piece, worker) for every piece of planes of so many blocks.
+  template <class Work>
+  void each(long blocks, int channels, Work&& work, int unit = 1, long tile = 3) const {
+    const Pieces pieces(images, blocks, channels, context.workers.threads(), unit, tile);
+    context.workers.each(pieces.count(), [&](long item, int worker) { work(pieces[item], worker); });
+  }
 };
 
 class Step {
@@ -63,6 +86,8 @@ class Program {
   void set_head(int domain, const float* weight, const float* bias, int classes);
   // Ask for so many readable floats before and behind every value.
   void need_slack(long floats) { slack_ = floats > slack_ ? floats : slack_; }
+  // Number a split value; the same one has one number.
+  int add_split(const SplitValue& split);
   void finish();
 
   // Classify prepared images; false where a number of theirs is not finite.
@@ -77,6 +102,8 @@ class Program {
   int next_value() const { return static_cast<int>(steps_.size()) + 1; }
   long slack() const { return slack_; }
   int slot(int value) const { return slots_[value]; }
+  // Threads keep what they have written in their caches: with several, each kind of plane has a place of its own.
+  int split_room(int split) const { return threads_ > 1 ? split : 0; }
 
  private:
   struct Head {
@@ -87,6 +114,8 @@ class Program {
 
   std::unique_ptr<Context> take_context() const;
   void prepare(Context& context, long images) const;
+  bool take_images(const Run& run, const float* images) const;
+  void classify(const Run& run, float* logits) const;
   bool run_chunk(Context& context, const float* images, long count, int domain, float* logits, double* seconds) const;
 
   std::vector<Shape> shapes_;
@@ -97,6 +126,7 @@ class Program {
   long slack_ = 64;
   std::vector<int> slots_;        // value -> slot
   std::vector<long> slot_sizes_;  // floats for one image
+  std::vector<SplitValue> splits_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> idle_;
 };

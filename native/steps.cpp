@@ -1,6 +1,7 @@
 #include "steps.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace prunus {
 
@@ -15,17 +16,18 @@ void AffineStep::set_domain(int domain, const float* scale, const float* bias, i
 void AffineStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
   const std::vector<float>&scale = scale_[run.domain], &bias = bias_[run.domain];
-  run.context.workers.each(run.images * shape.channels, [&](long item, int) {
-    const long image = item / shape.channels, c = item % shape.channels;
-    const Elementwise j{Elementwise::Kind::affine,
-                        run.value(inputs[0], image) + c * shape.plane(),
-                        nullptr,
-                        scale.empty() ? 1.0f : scale[c],
-                        bias.empty() ? 0.0f : bias[c],
-                        activation_,
-                        slope_,
-                        run.value(output, image) + c * shape.plane()};
-    run.program.kernels().elementwise(j, shape.blocks());
+  run.each(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
+    for (int c = piece.first_channel; c < piece.last_channel; c++) {
+      const Elementwise j{Elementwise::Kind::affine,
+                          run.value(inputs[0], piece.image) + c * shape.plane(),
+                          nullptr,
+                          scale.empty() ? 1.0f : scale[c],
+                          bias.empty() ? 0.0f : bias[c],
+                          activation_,
+                          slope_,
+                          run.value(output, piece.image) + c * shape.plane()};
+      run.program.kernels().elementwise(j, piece.first_block, piece.last_block);
+    }
   });
 }
 
@@ -33,36 +35,39 @@ void CombineStep::run(const Run& run) const {
   const Shape &shape = run.program.shape(output), &other = run.program.shape(inputs[1]);
   const bool pixel = !add_ && other.pixels() == 1 && shape.pixels() > 1;
   const auto kind = add_ ? Elementwise::Kind::add : pixel ? Elementwise::Kind::mul_pixel : Elementwise::Kind::mul;
-  run.context.workers.each(run.images * shape.channels, [&](long item, int) {
-    const long image = item / shape.channels, c = item % shape.channels;
-    const Elementwise j{kind,
-                        run.value(inputs[0], image) + c * shape.plane(),
-                        run.value(inputs[1], image) + c * other.plane(),
-                        1.0f,
-                        0.0f,
-                        activation_,
-                        slope_,
-                        run.value(output, image) + c * shape.plane()};
-    run.program.kernels().elementwise(j, shape.blocks());
+  run.each(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
+    for (int c = piece.first_channel; c < piece.last_channel; c++) {
+      const Elementwise j{kind,
+                          run.value(inputs[0], piece.image) + c * shape.plane(),
+                          run.value(inputs[1], piece.image) + c * other.plane(),
+                          1.0f,
+                          0.0f,
+                          activation_,
+                          slope_,
+                          run.value(output, piece.image) + c * shape.plane()};
+      run.program.kernels().elementwise(j, piece.first_block, piece.last_block);
+    }
   });
 }
 
 void JoinStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
-  for (long image = 0; image < run.images; image++) {
-    float* to = run.value(output, image);
-    const float* end = to + shape.channels * shape.plane();
-    for (int value : inputs) {
-      const long size = run.program.shape(value).channels * shape.plane();
-      std::copy_n(run.value(value, image), size, to);
-      to += size;
+  std::vector<std::pair<int, int>> sources;  // of every channel: a value, and a channel of it
+  for (int value : inputs)
+    for (int c = 0; c < run.program.shape(value).channels; c++) sources.emplace_back(value, c);
+  run.each(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
+    const long first = piece.first_block * kBlock, count = piece.last_block * kBlock - first;
+    for (int c = piece.first_channel; c < piece.last_channel; c++) {
+      float* to = run.value(output, piece.image) + c * shape.plane() + first;
+      if (static_cast<size_t>(c) >= sources.size()) std::fill_n(to, count, 0.0f);
+      else std::copy_n(run.value(sources[c].first, piece.image) + sources[c].second * shape.plane() + first, count, to);
     }
-    std::fill(to, const_cast<float*>(end), 0.0f);
-  }
+  });
 }
 
 PoolStep::PoolStep(const WindowSpec& spec, Program& program, int input, bool largest, bool count_pads)
     : windows_(spec, program.shape(input), program.shape(program.next_value())), largest_(largest) {
+  windows_.announce(program, input);
   program.need_slack(windows_.reach() + 8 * kBlock);
   if (largest) return;
   const Shape &in = program.shape(input), &lattice = windows_.lattice();
@@ -83,23 +88,30 @@ void PoolStep::run(const Run& run) const {
   windows_.prepare_all(run, inputs[0], in.channels);
   const long channel = windows_.copies() ? windows_.channel() : in.plane(), plane = windows_.lattice().plane();
   if (windows_.crops()) run.context.cropped.grow(run.images * out.channels * plane);
+  run.each(windows_.lattice().blocks(), out.channels, [&](const Piece& piece, int) {
+    for (int c = piece.first_channel; c < piece.last_channel; c++) {
+      float* found = windows_.crops() ? run.context.cropped.data() + (piece.image * out.channels + c) * plane
+                                      : run.value(output, piece.image) + c * out.plane();
+      const Pooling j{windows_.window(), largest_, windows_.prepare(run, inputs[0], piece.image) + c * channel,
+                      factors_.data(), found};
+      run.program.kernels().pool(j, piece.first_block, piece.last_block);
+    }
+  });
+  if (!windows_.crops()) return;
   run.context.workers.each(run.images * out.channels, [&](long item, int) {
     const long image = item / out.channels, c = item % out.channels;
-    float* target = run.value(output, image) + c * out.plane();
-    float* found = windows_.crops() ? run.context.cropped.data() + item * plane : target;
-    const Pooling j{windows_.window(), largest_, windows_.prepare(run, inputs[0], image) + c * channel, factors_.data(), found};
-    run.program.kernels().pool(j, windows_.lattice().blocks());
-    if (windows_.crops()) windows_.crop(found, target);
+    windows_.crop(run.context.cropped.data() + item * plane, run.value(output, image) + c * out.plane());
   });
 }
 
 void MeanStep::run(const Run& run) const {
   const Shape &in = run.program.shape(inputs[0]), &out = run.program.shape(output);
-  for (long image = 0; image < run.images; image++)
-    for (int c = 0; c < in.channels; c++)
-      run.value(output, image)[c * out.plane()] =
-          run.program.kernels().sum(run.value(inputs[0], image) + c * in.plane(), in.pixels()) /
+  run.each(out.blocks(), in.channels, [&](const Piece& piece, int) {
+    for (int c = piece.first_channel; c < piece.last_channel; c++)
+      run.value(output, piece.image)[c * out.plane()] =
+          run.program.kernels().sum(run.value(inputs[0], piece.image) + c * in.plane(), in.pixels()) /
           static_cast<float>(in.pixels());
+  });
 }
 
 void LayerNormStep::set_domain(int domain, const float* scale, const float* bias, int channels) {
@@ -110,17 +122,16 @@ void LayerNormStep::set_domain(int domain, const float* scale, const float* bias
 void LayerNormStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
   const std::vector<float>&scale = scale_[run.domain], &bias = bias_[run.domain];
-  run.context.workers.each(run.images * shape.blocks(), [&](long item, int) {
-    const long image = item / shape.blocks(), block = item % shape.blocks();
-    const LayerNorm j{run.value(inputs[0], image),
+  run.each(shape.blocks(), 1, [&](const Piece& piece, int) {  // all channels of a pixel together
+    const LayerNorm j{run.value(inputs[0], piece.image),
                       shape.plane(),
                       shape.channels,
                       scale.empty() ? nullptr : scale.data(),
                       bias.empty() ? nullptr : bias.data(),
                       eps_,
-                      run.value(output, image),
+                      run.value(output, piece.image),
                       shape.plane()};
-    run.program.kernels().layer_norm(j, block, block + 1);
+    run.program.kernels().layer_norm(j, piece.first_block, piece.last_block);
   });
 }
 

@@ -45,7 +45,15 @@ struct Counting {
 };
 static constexpr Counting kCounting;
 
+// Take the lines that will be written from other cores, some with every input: a prefetch would not, and to wait for all of
+// them in the end takes as long as a third of the work.
 template <class V, int N>
+static inline void claim_output(const Direct& d, long input, long place) {
+  for (long o = d.outputs * input / d.inputs; o < d.outputs * (input + 1) / d.inputs; o++)
+    for (int i = 0; i < N * V::width; i += kBlock) d.output[o * d.output_plane + place + i] = 0.0f;
+}
+
+template <class V, int N, bool Shared>
 static void direct_tile(const Direct& d, long place) {
   constexpr long tile = N * V::width;
   const int taps = d.window.taps;
@@ -64,6 +72,7 @@ static void direct_tile(const Direct& d, long place) {
       const float* weights = d.weights + static_cast<long>(kept) * taps + first;
       const float* next = i + 1 < d.inputs ? d.weights + static_cast<long>(d.union_start[i + 1]) * taps + first : weights;
       const uint16_t *list = d.list + begin, *outputs = d.union_output + kept;
+      if (Shared) claim_output<V, N>(d, i, place);
       if (some == kMaxTaps) accumulate<V, kMaxTaps, N>(input, offset, masks, list, end - begin, outputs, weights, next, taps, d.sums);
       else step(input, offset, masks, list, end - begin, outputs, weights, next, taps, d.sums);
     }
@@ -81,17 +90,22 @@ static void direct_tile(const Direct& d, long place) {
 // The last block of a plane is often half empty: then half a vector will do.
 static inline bool half_is_enough(long place, long pixels) { return Half::width < Vec::width && pixels - place <= Half::width; }
 
-static void direct(const Direct& d, long first_block, long last_block) {
+template <bool Shared>
+static void direct_blocks(const Direct& d, long first_block, long last_block) {
   constexpr int many = Vec::width == 8 ? 1 : 3;  // nine shifted inputs of so many vectors fit the registers
   constexpr long w = Vec::width;
   const long end = last_block * kBlock;
   long place = first_block * kBlock;
   const auto fits = [&](long vectors) { return place + vectors * w <= end; };
   while (fits(many) && (many == 1 || end - place != 4 * w || half_is_enough(place + 3 * w, d.pixels)))
-    direct_tile<Vec, many>(d, place), place += many * w;
-  while (many > 1 && fits(2)) direct_tile<Vec, 2>(d, place), place += 2 * w;
+    direct_tile<Vec, many, Shared>(d, place), place += many * w;
+  while (many > 1 && fits(2)) direct_tile<Vec, 2, Shared>(d, place), place += 2 * w;
   for (; place < end; place += w)
-    half_is_enough(place, d.pixels) ? direct_tile<Half, 1>(d, place) : direct_tile<Vec, 1>(d, place);
+    half_is_enough(place, d.pixels) ? direct_tile<Half, 1, Shared>(d, place) : direct_tile<Vec, 1, Shared>(d, place);
+}
+
+static void direct(const Direct& d, long first_block, long last_block) {
+  (d.shared ? direct_blocks<true> : direct_blocks<false>)(d, first_block, last_block);
 }
 
 template <int N>
@@ -110,9 +124,9 @@ static inline void depthwise_tile(const Depthwise& d, long place) {
   finish<Vec, N>(sum, d.epilogue, 0, place, d.output + place);
 }
 
-static void depthwise(const Depthwise& d, long blocks) {
-  const long end = blocks * kBlock;
-  long place = 0;
+static void depthwise(const Depthwise& d, long first_block, long last_block) {
+  const long end = last_block * kBlock;
+  long place = first_block * kBlock;
   for (; place + 4 * Vec::width <= end; place += 4 * Vec::width) depthwise_tile<4>(d, place);
   for (; place < end; place += Vec::width) depthwise_tile<1>(d, place);
 }

@@ -18,7 +18,8 @@ int extent(int side, int phase, int stride) { return side > phase ? (side - phas
 Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output)
     : input_(input), output_(output), spec_(spec) {
   struct Tap {
-    int phase, down, right, rows, columns;  // the phase's own rows and columns: what is behind them is padding
+    long phase;
+    int down, right, rows, columns;  // the phase's own rows and columns: what is behind them is padding
   };
   std::vector<Tap> taps;
   int height = output.height, width = output.width;
@@ -28,19 +29,20 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
       const int down = floor_div(top, spec.stride[0]), right = floor_div(left, spec.stride[1]);
       const int row = top - down * spec.stride[0], column = left - right * spec.stride[1];
       const long phase = static_cast<long>(row) * spec.stride[1] + column;
-      auto known = std::find(phases_.begin(), phases_.end(), phase);
       const int rows = extent(input.height, row, spec.stride[0]), columns = extent(input.width, column, spec.stride[1]);
-      taps.push_back({static_cast<int>(known - phases_.begin()), down, right, rows, columns});
-      if (known == phases_.end()) phases_.push_back(phase);
+      taps.push_back({phase, down, right, rows, columns});
+      phases_.push_back(phase);
       height = std::max(height, rows);
       width = std::max(width, columns);
     }
   }
+  std::sort(phases_.begin(), phases_.end());
+  phases_.erase(std::unique(phases_.begin(), phases_.end()), phases_.end());
   lattice_ = {static_cast<int>(phases_.size()), height, width};
   copies_ = spec.stride[0] > 1 || spec.stride[1] > 1 || height != input.height || width != input.width;
   for (const Tap& tap : taps) {
     const long shift = static_cast<long>(tap.down) * width + tap.right;
-    offsets_.push_back(tap.phase * lattice_.plane() + shift);
+    offsets_.push_back(place(tap.phase) * lattice_.plane() + shift);
     reach_ = std::max(reach_, shift < 0 ? -shift : shift);
   }
   if (lattice_.blocks() * static_cast<long>(taps.size()) > kMostBits)
@@ -56,19 +58,19 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
   }
 }
 
-void Windows::split(const Kernels& kernels, const float* input, float* phases) const {
+void Windows::split(const Kernels& kernels, const float* input, float* phases, long first_row, long last_row) const {
   const int down = spec_.stride[0], across = spec_.stride[1], width = lattice_.width;
   const long plane = lattice_.plane();
   const auto place_of = [&](int row, int column) -> float* {
-    const auto known = std::find(phases_.begin(), phases_.end(), static_cast<long>(row) * across + column);
-    return known == phases_.end() ? nullptr : phases + (known - phases_.begin()) * plane;
+    const long phase = static_cast<long>(row) * across + column;
+    return std::binary_search(phases_.begin(), phases_.end(), phase) ? phases + place(phase) * plane : nullptr;
   };
   for (int a = 0; a < std::min(down, input_.height); a++) {
-    const int rows = extent(input_.height, a, down);
+    const long rows = std::min<long>(extent(input_.height, a, down), last_row);
     float *even = place_of(a, 0), *odd = across == 2 ? place_of(a, 1) : nullptr;
-    for (int r = 0; r < rows; r++) {
-      const float* from = input + (static_cast<long>(r) * down + a) * input_.width;
-      const long to = static_cast<long>(r) * width;
+    for (long r = first_row; r < rows; r++) {
+      const float* from = input + (r * down + a) * input_.width;
+      const long to = r * width;
       if (across == 2) {
         if (even || odd) kernels.every_second(from, input_.width, even ? even + to : nullptr, odd ? odd + to : nullptr);
         continue;
@@ -85,26 +87,36 @@ void Windows::crop(const float* lattice, float* output) const {
     std::copy_n(lattice + static_cast<long>(r) * lattice_.width, output_.width, output + static_cast<long>(r) * output_.width);
 }
 
+void Windows::announce(Program& program, int value) {
+  if (copies_) split_ = program.add_split({value, lattice_.height, lattice_.width, phases_});
+}
+
 void Windows::prepare_all(const Run& run, int value, int channels) const {
   if (!copies_) return;
+  SplitRoom& room = run.context.splits[run.program.split_room(split_)];
+  if (room.holds == split_) return;
+  room.holds = split_;
   const long size = channels * channel();
-  run.context.split.grow(2 * run.program.slack() + run.images * size);
-  float* phases = run.context.split.data() + run.program.slack();
-  run.context.workers.each(run.images * channels, [&](long item, int) {
-    const long image = item / channels, c = item % channels;
-    split(run.program.kernels(), run.value(value, image) + c * input_.plane(), phases + image * size + c * channel());
+  room.planes.grow(2 * run.program.slack() + run.images * size);
+  float* phases = room.planes.data() + run.program.slack();
+  const auto row = [&](long block) { return (block * kBlock + lattice_.width - 1) / lattice_.width; };  // the first from it on
+  run.each(lattice_.blocks(), channels, [&](const Piece& piece, int) {
+    for (int c = piece.first_channel; c < piece.last_channel; c++)
+      split(run.program.kernels(), run.value(value, piece.image) + c * input_.plane(),
+            phases + piece.image * size + c * channel(), row(piece.first_block), row(piece.last_block));
   });
 }
 
 const float* Windows::prepare(const Run& run, int value, long image) const {
   if (!copies_) return run.value(value, image);
-  return run.context.split.data() + run.program.slack() + image * run.program.shape(value).channels * channel();
+  const SplitRoom& room = run.context.splits[run.program.split_room(split_)];
+  return room.planes.data() + run.program.slack() + image * run.program.shape(value).channels * channel();
 }
 
 Floats Windows::ones(const Kernels& kernels, long slack) const {
   Floats image(input_.plane() + 2 * kBlock), planes(2 * slack + channel());
   std::fill_n(image.data(), input_.pixels(), 1.0f);
-  if (copies_) split(kernels, image.data(), planes.data() + slack);
+  if (copies_) split(kernels, image.data(), planes.data() + slack, 0, lattice_.height);
   else std::copy_n(image.data(), input_.pixels(), planes.data() + slack);
   return planes;
 }

@@ -4,6 +4,7 @@
 // row and column; then each tap of a window reads one of these planes, shifted by whole pixels, and a read outside the
 // lattice is one of the padding, 0. With stride 1 and equal sizes the input is its own lattice and nothing is copied.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "program.hpp"
@@ -12,19 +13,6 @@ namespace prunus {
 
 struct WindowSpec {
   int kernel[2], stride[2], pads[4], dilation[2];  // pads: top, left, bottom, right
-};
-
-// The blocks of a plane in parts, so that all threads have work; but for the last, a part is some whole pairs of blocks.
-struct Parts {
-  Parts(long blocks, long items, int threads) : blocks(blocks), pairs((blocks + 1) / 2) {
-    const long wanted = (4L * threads + items - 1) / items;
-    count = threads == 1 ? 1 : wanted < pairs ? wanted : pairs;
-  }
-  long first(long part) const {
-    const long block = pairs * part / count * 2;
-    return block < blocks ? block : blocks;
-  }
-  long blocks, pairs, count;
 };
 
 class Windows {
@@ -39,10 +27,12 @@ class Windows {
   long channel() const { return lattice_.channels * lattice_.plane(); }
   long reach() const { return reach_; }
 
-  // Split one channel of the input into its phases; may read two blocks behind it.
-  void split(const Kernels& kernels, const float* input, float* phases) const;
+  // Split some rows of the lattice of one input channel into its phases; may read two blocks behind it.
+  void split(const Kernels& kernels, const float* input, float* phases, long first_row, long last_row) const;
   // Copy one output channel from the lattice to where it belongs.
   void crop(const float* lattice, float* output) const;
+  // Say before anything is run which value is to be prepared.
+  void announce(Program& program, int value);
   // Prepare the inputs of all images, if they must be; gives the first channel of an image afterwards.
   const float* prepare(const Run& run, int value, long image) const;
   void prepare_all(const Run& run, int value, int channels) const;
@@ -50,11 +40,14 @@ class Windows {
   Floats ones(const Kernels& kernels, long slack) const;
 
  private:
+  long place(long phase) const { return std::lower_bound(phases_.begin(), phases_.end(), phase) - phases_.begin(); }
+
   Shape input_, output_, lattice_;
   WindowSpec spec_;
   bool copies_;
   long reach_ = 0;
-  std::vector<long> phases_;  // row phase x stride + column phase
+  int split_ = -1;            // its number in the program
+  std::vector<long> phases_;  // row phase x stride + column phase, in order
   std::vector<long> offsets_;
   std::vector<uint16_t> bits_;
 };

@@ -19,7 +19,7 @@ inline void pause() {
 }
 }  // namespace
 
-Workers::Workers(int threads) : process_(getpid()) {
+Workers::Workers(int threads) : shares_(std::max(1, threads)), process_(getpid()) {
   try {
     for (int worker = 1; worker < threads; worker++) threads_.emplace_back([this, worker] { live(worker); });
   } catch (const std::system_error&) {
@@ -31,7 +31,7 @@ Workers::~Workers() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
-    round_++;
+    loop_.round++;
   }
   wake_.notify_all();
   for (std::thread& each : threads_) each.join();
@@ -42,29 +42,38 @@ void Workers::run(long items, Call call, void* context) {
     for (long item = 0; item < items; item++) call(context, item, 0);
     return;
   }
-  items_ = items;
-  batch_ = std::max(1L, items / (8L * threads()));
-  call_ = call;
-  context_ = context;
-  failure_ = nullptr;
-  next_ = 0;
-  open_ = true;
-  round_++;
-  if (asleep_ > 0) {
-    { std::lock_guard<std::mutex> lock(mutex_); }  // one that is just falling asleep has seen the new round, or hears this
-    wake_.notify_all();
+  for (long worker = 0; worker < threads(); worker++) {
+    shares_[worker].next.store(items * worker / threads(), std::memory_order_relaxed);
+    shares_[worker].end = items * (worker + 1) / threads();
   }
+  failure_ = nullptr;
+  loop_.call = call;
+  loop_.context = context;
+  loop_.open.store(true, std::memory_order_release);
+  wake();
   take(0);
-  open_ = false;
-  for (int spins = 0; inside_ > 0; spins++) spins < kSpins ? pause() : std::this_thread::yield();
+  loop_.open = false;
+  for (long worker = 1; worker < threads(); worker++)
+    for (int spins = 0; shares_[worker].inside; spins++) spins < kSpins ? pause() : std::this_thread::yield();
   if (failure_) std::rethrow_exception(failure_);
+}
+
+void Workers::wake() {
+  if (threads_.empty() || getpid() != process_) return;
+  loop_.round++;
+  if (asleep_ == 0) return;
+  { std::lock_guard<std::mutex> lock(mutex_); }  // one that is just falling asleep has seen the new round, or hears this
+  wake_.notify_all();
 }
 
 void Workers::take(int worker) noexcept {
   try {
-    for (long first = next_.fetch_add(batch_); first < items_; first = next_.fetch_add(batch_)) {
-      const long last = std::min(first + batch_, items_);
-      for (long item = first; item < last; item++) call_(context_, item, worker);
+    for (int turn = 0; turn < threads(); turn++) {
+      Share& share = shares_[(worker + turn) % threads()];
+      while (share.next.load(std::memory_order_relaxed) < share.end) {
+        const long item = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (item < share.end) loop_.call(loop_.context, item, worker);
+      }
     }
   } catch (...) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -75,18 +84,18 @@ void Workers::take(int worker) noexcept {
 void Workers::live(int worker) {
   long seen = 0;
   while (true) {
-    for (int spins = 0; spins < kSpins && round_ == seen; spins++) pause();
-    if (round_ == seen) {
+    for (int spins = 0; spins < kSpins && loop_.round == seen; spins++) pause();
+    if (loop_.round == seen) {
       std::unique_lock<std::mutex> lock(mutex_);
       asleep_++;
-      wake_.wait(lock, [&] { return round_ != seen; });
+      wake_.wait(lock, [&] { return loop_.round != seen; });
       asleep_--;
     }
-    seen = round_;
+    seen = loop_.round;
     if (stop_) return;
-    inside_++;
-    if (open_) take(worker);
-    inside_--;
+    shares_[worker].inside = true;
+    if (loop_.open) take(worker);
+    shares_[worker].inside.store(false, std::memory_order_release);
   }
 }
 

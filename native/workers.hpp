@@ -29,7 +29,8 @@ class Workers {
 
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Call work(item, worker) for every item; the calling thread is worker 0.
+  // Call work(item, worker) for every item; the calling thread is worker 0. Each worker begins with a share of its own, the
+  // first with the first items, and helps the others when it is done: in loop after loop it gets the same part of the work.
   template <class Work>
   void each(long items, Work&& work) {
     if (threads_.empty() || items < 2) {
@@ -40,6 +41,9 @@ class Workers {
     run(items, [](void* context, long item, int worker) { (*static_cast<Plain*>(context))(item, worker); }, &work);
   }
 
+  // Wake those that sleep: there will be work soon.
+  void wake();
+
  private:
   using Call = void (*)(void*, long, int);
   void run(long items, Call call, void* context);
@@ -48,17 +52,23 @@ class Workers {
 
   // A loop is open while it has items. A worker says that it is inside before it looks whether the loop is open, and the
   // calling thread closes the loop before it looks whether anyone is inside: so one of them sees the other.
-  // Each on a cache line of its own: one is written while another is watched.
-  alignas(64) std::atomic<long> round_{0};
-  alignas(64) std::atomic<bool> open_{false};
-  alignas(64) std::atomic<int> inside_{0};
-  alignas(64) std::atomic<long> next_{0};
-  alignas(64) long items_ = 0;
-  long batch_ = 1;  // items that are taken at once
-  Call call_ = nullptr;
-  void* context_ = nullptr;
+  // What is written by one thread and watched by another lies together, on cache lines of its own: each line that goes from
+  // core to core takes time.
+  struct alignas(64) Loop {
+    std::atomic<long> round{0};
+    std::atomic<bool> open{false};
+    Call call = nullptr;
+    void* context = nullptr;
+  };
+  struct alignas(64) Share {
+    std::atomic<bool> inside{false};
+    std::atomic<long> next{0};
+    long end = 0;
+  };
+  Loop loop_;
+  std::vector<Share> shares_;  // by worker
 
-  std::mutex mutex_;
+  alignas(64) std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
