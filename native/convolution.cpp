@@ -5,7 +5,6 @@
 #include "depthwise.hpp"
 #include "direct.hpp"
 #include "pointwise.hpp"
-#include "vectorwise.hpp"
 
 namespace prunus {
 
@@ -21,16 +20,16 @@ Convolution::Convolution(const ConvolutionSpec& spec, Program& program, int inpu
   program.need_slack(windows_.reach() + 8 * kBlock);
 }
 
-void Convolution::set_domain(int domain, const uint8_t* used, const float* scale, const float* bias, const float* ones) {
+void Convolution::set_domain(int domain, Bits used, const float* scale, const float* bias, const float* ones) {
   Domain& d = domains_.at(domain);
-  const long taps = windows_.window().taps;
-  if (scale) d.scale.assign(scale, scale + spec_.outputs);
-  if (bias) d.bias.assign(bias, bias + spec_.outputs);
-  if (ones && taps == 1 && !windows_.pads()) {  // ones everywhere: a bias
-    d.bias.resize(spec_.outputs, 0.0f);
-    for (int o = 0; o < spec_.outputs; o++) d.bias[o] += ones[o] * (scale ? scale[o] : 1.0f);
+  d.scale = scale;
+  d.bias = bias;
+  if (ones && windows_.window().taps == 1 && !windows_.pads()) {  // ones everywhere: a bias
+    for (int o = 0; o < spec_.outputs; o++)
+      d.folded.push_back((bias ? bias[o] : 0.0f) + ones[o] * (scale ? scale[o] : 1.0f));
+    d.bias = d.folded.data();
   } else if (ones) {
-    d.ones.assign(ones, ones + spec_.outputs * taps);
+    d.ones = ones;
     if (!ones_.size()) ones_ = windows_.ones(kernels_, ones_slack());
   }
   set_used(domain, used);
@@ -44,8 +43,8 @@ void Convolution::run(const Run& run) const {
 Epilogue Convolution::epilogue(const Run& run, long image, int first_output) const {
   const Domain& d = domains_[run.domain];
   const long plane = run.program.shape(output).plane();
-  return {d.scale.empty() ? nullptr : d.scale.data() + first_output,
-          d.bias.empty() ? nullptr : d.bias.data() + first_output,
+  return {d.scale ? d.scale + first_output : nullptr,
+          d.bias ? d.bias + first_output : nullptr,
           inputs.size() > 1 ? run.value(inputs[1], image) + first_output * plane : nullptr,
           plane,
           spec_.activation,
@@ -53,17 +52,26 @@ Epilogue Convolution::epilogue(const Run& run, long image, int first_output) con
 }
 
 const float* Convolution::ones_weights(int domain, long output) const {
-  const std::vector<float>& ones = domains_[domain].ones;
-  return ones.empty() ? nullptr : ones.data() + output * windows_.window().taps;
+  const float* ones = domains_[domain].ones;
+  return ones ? ones + output * windows_.window().taps : nullptr;
+}
+
+const float* Convolution::weights(const Run& run) const {
+  if (weights_.precision == Precision::single) return weights_.single();
+  const long count = num_kept_ * windows_.window().taps, parts = run.context.workers.threads();
+  run.context.widened.grow(count);
+  run.context.workers.each(parts, [&](long part, int) {
+    const long first = count * part / parts, last = count * (part + 1) / parts;
+    kernels_.widen(weights_.narrow() + first, weights_.precision, run.context.widened.data() + first, last - first);
+  });
+  return run.context.widened.data();
 }
 
 std::unique_ptr<Convolution> make_convolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept) {
   const Shape& output = program.shape(program.next_value());
   const Windows windows(spec.window, program.shape(input), output);
-  if (windows.window().taps == 1 && !windows.pads() && !windows.crops()) {
-    if (output.pixels() == 1 && spec.groups == 1) return std::make_unique<VectorwiseConvolution>(spec, program, input, kept);
+  if (windows.window().taps == 1 && !windows.pads() && !windows.crops())
     return std::make_unique<PointwiseConvolution>(spec, program, input, kept);
-  }
   if (spec.groups > 1 && spec.group_inputs() == 1 && !windows.crops())
     return std::make_unique<DepthwiseConvolution>(spec, program, input, kept);
   return std::make_unique<DirectConvolution>(spec, program, input, kept);

@@ -1,5 +1,6 @@
 // A convolution of all domains: shared kernels, and for every domain the list of those it uses. How it is computed depends
-// on its window and groups: direct, depthwise, pointwise (1x1) or vectorwise (1x1 on one pixel), a file each.
+// on its window and groups: direct, depthwise or pointwise (1x1), a file each. What a file holds is not copied: weights, masks,
+// scales and biases must outlive the convolution.
 #pragma once
 #include <memory>
 #include <vector>
@@ -18,27 +19,29 @@ struct ConvolutionSpec {
   int group_outputs() const { return outputs / groups; }
 };
 
-// The kept kernels of a layer: a byte for each of all, in stored order, and the numbers of those that are on, which must
-// outlive the convolution. Windows are stored by group, input, output; single pixels by group, output, input.
+// The kept kernels of a layer: a byte for each of all, in stored order, which is read once, and the numbers of those that are
+// on. Windows are stored by group, input, output; single pixels by group, output, input.
 struct Kept {
   const uint8_t* kernels;
-  const float* weights;
+  Numbers weights;
 };
 
 class Convolution : public Step {
  public:
   Convolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept);
 
-  // `used`: a byte per kept kernel; scale, bias and ones may be null.
-  void set_domain(int domain, const uint8_t* used, const float* scale, const float* bias, const float* ones);
+  // `used`: a bit per kept kernel; scale, bias and ones may be null.
+  void set_domain(int domain, Bits used, const float* scale, const float* bias, const float* ones);
   void run(const Run& run) const override;
   virtual const char* path(int domain) const = 0;
 
  protected:
-  virtual void set_used(int domain, const uint8_t* used) = 0;
+  virtual void set_used(int domain, Bits used) = 0;
   virtual void compute(const Run& run) const = 0;
 
   Epilogue epilogue(const Run& run, long image, int first_output) const;
+  // All weights, widened if they must be.
+  const float* weights(const Run& run) const;
   const float* input(const Run& run, long image) const { return windows_.prepare(run, inputs[0], image); }
   const float* ones_weights(int domain, long output) const;  // null where the domain has none
   const float* ones() const { return ones_.data() + ones_slack(); }
@@ -48,11 +51,12 @@ class Convolution : public Step {
   Windows windows_;
   long channel_;   // floats from one input channel to the next
   long num_kept_;
-  const float* weights_;
+  Numbers weights_;
 
  private:
   struct Domain {
-    std::vector<float> scale, bias, ones;
+    const float *scale = nullptr, *bias = nullptr, *ones = nullptr;
+    std::vector<float> folded;  // a bias that is not the file's
   };
   long ones_slack() const { return (windows_.reach() / kBlock + 9) * kBlock; }
 

@@ -4,21 +4,20 @@ namespace prunus {
 
 DepthwiseConvolution::DepthwiseConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
     : Convolution(spec, program, input, kept), used_(program.domains()) {
-  for (int64_t o = 0, next = 0; o < spec_.outputs; o++) kernel_.push_back(kept.kernels[o] ? next++ : -1);
+  for (int32_t o = 0, next = 0; o < spec_.outputs; o++) kernel_.push_back(kept.kernels[o] ? next++ : -1);
 }
-
-void DepthwiseConvolution::set_used(int domain, const uint8_t* used) { used_.at(domain).assign(used, used + num_kept_); }
 
 void DepthwiseConvolution::compute(const Run& run) const {
   const Shape& out = run.program.shape(output);
-  const std::vector<uint8_t>& used = used_[run.domain];
+  const Bits used = used_[run.domain];
+  const float* kernels = weights(run);
   run.each(out.blocks(), spec_.outputs, [&](const Piece& piece, int) {
     for (int o = piece.first_channel; o < piece.last_channel; o++) {
       const bool on = kernel_[o] >= 0 && used[kernel_[o]];
       Depthwise j{};
       j.window = windows_.window();
       j.input = input(run, piece.image) + o / spec_.group_outputs() * channel_;
-      j.weights = on ? weights_ + kernel_[o] * j.window.taps : nullptr;
+      j.weights = on ? kernels + static_cast<long>(kernel_[o]) * j.window.taps : nullptr;
       j.ones_weights = ones_weights(run.domain, o);
       j.ones = j.ones_weights ? ones() : nullptr;
       if (!on && j.ones) j.input = j.ones, j.weights = j.ones_weights, j.ones = nullptr;  // the ones alone

@@ -10,11 +10,11 @@ class DepthwiseConvolution : public Convolution {
   const char* path(int) const override { return "depthwise"; }
 
  private:
-  void set_used(int domain, const uint8_t* used) override;
+  void set_used(int domain, Bits used) override { used_.at(domain) = used; }
   void compute(const Run& run) const override;
 
-  std::vector<int64_t> kernel_;            // of every output, or -1
-  std::vector<std::vector<uint8_t>> used_;  // by domain and kept kernel
+  std::vector<int32_t> kernel_;  // of every output, or -1
+  std::vector<Bits> used_;       // by domain: of every kept kernel
 };
 
 }  // namespace prunus

@@ -15,8 +15,9 @@ DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& progr
   if (static_cast<long>(blocks) * spec_.inputs > kMostStarts)
     throw std::length_error("a convolution of so many channels is more than this engine takes");
   const bool reordered = windows_.window().taps == 1;  // a padded 1x1 layer: rare, so that a copy will do
-  std::vector<uint32_t> rank(static_cast<size_t>(spec_.outputs) * inputs);
+  std::vector<uint32_t> rank(reordered ? static_cast<size_t>(spec_.outputs) * inputs : 0);
   for (size_t k = 0, next = 0; k < rank.size(); k++) rank[k] = static_cast<uint32_t>(kept.kernels[k] ? next++ : next);
+  union_output_.reserve(num_kept_);
   union_start_.assign(static_cast<size_t>(blocks) * spec_.inputs + 1, static_cast<uint32_t>(num_kept_));
   for (int i = 0; i < spec_.inputs; i++) {
     const int group = i / inputs, within = i % inputs;
@@ -31,16 +32,22 @@ DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& progr
       const size_t stored = static_cast<size_t>(group) * outputs * inputs +
                             (reordered ? static_cast<size_t>(o) * inputs + within : static_cast<size_t>(within) * outputs + o);
       if (!kept.kernels[stored]) continue;
-      union_output_.push_back(static_cast<uint16_t>(output % kOutputBlock));
-      if (reordered) stored_.push_back(rank[stored]), own_weights_.push_back(weights_[rank[stored]]);
+      union_output_.push_back(static_cast<uint8_t>(output % kOutputBlock));
+      if (reordered) stored_.push_back(rank[stored]);
     }
     begin(blocks);
   }
-  if (reordered) weights_ = own_weights_.data();
+  if (!reordered) return;
+  std::vector<float> in_order(num_kept_);
+  weights_.precision == Precision::single ? void(std::copy_n(weights_.single(), num_kept_, in_order.data()))
+                                          : kernels_.widen(weights_.narrow(), weights_.precision, in_order.data(), num_kept_);
+  for (uint32_t each : stored_) own_weights_.push_back(in_order[each]);
+  weights_ = {own_weights_.data(), Precision::single};
 }
 
-void DirectConvolution::set_used(int domain, const uint8_t* used) {
+void DirectConvolution::set_used(int domain, Bits used) {
   Lists& d = domains_.at(domain);
+  d.list.reserve(used.count(0, num_kept_));
   const int inputs = spec_.inputs, blocks = blocks_of_outputs();
   for (int block = 0; block < blocks; block++) {
     for (int i = 0; i < inputs; i++) {
@@ -50,26 +57,26 @@ void DirectConvolution::set_used(int domain, const uint8_t* used) {
       const size_t next = block + 1 < blocks ? static_cast<size_t>(block + 1) * inputs + i : static_cast<size_t>(i) + 1;
       const uint32_t last = block + 1 < blocks || i + 1 < inputs ? union_start_[next] : static_cast<uint32_t>(num_kept_);
       for (uint32_t k = first; k < last; k++)
-        if (used[stored_.empty() ? k : stored_[k]]) d.list.push_back(static_cast<uint16_t>(k - first));
+        if (used[stored_.empty() ? k : stored_[k]]) d.list.push_back(static_cast<uint8_t>(k - first));
     }
     d.start.push_back(static_cast<uint32_t>(d.list.size()));
   }
-  d.list.shrink_to_fit();
 }
 
 void DirectConvolution::compute(const Run& run) const {
   const long plane = windows_.crops() ? windows_.lattice().plane() : run.program.shape(output).plane();
   if (windows_.crops()) run.context.cropped.grow(run.images * spec_.outputs * plane);
+  const float* kernels = weights(run);
   const auto work = [&](const Piece& piece, int worker) {
     for (int first = piece.first_channel; first < piece.last_channel; first += kOutputBlock)
-      kernels_.direct(job(run, piece.image, first, plane, worker), piece.first_block, piece.last_block);
+      kernels_.direct(job(run, piece.image, first, kernels, plane, worker), piece.first_block, piece.last_block);
   };
   run.each(windows_.lattice().blocks(), spec_.outputs, work, kOutputBlock);
   if (windows_.crops()) crop(run, plane);
 }
 
 // What the kernels need for one image and one block of outputs.
-Direct DirectConvolution::job(const Run& run, long image, int first, long plane, int worker) const {
+Direct DirectConvolution::job(const Run& run, long image, int first, const float* weights, long plane, int worker) const {
   const Lists& d = domains_[run.domain];
   const long block = first / kOutputBlock;
   const bool crops = windows_.crops();
@@ -83,7 +90,7 @@ Direct DirectConvolution::job(const Run& run, long image, int first, long plane,
   j.union_output = union_output_.data();
   j.start = d.start.data() + block * (spec_.inputs + 1);
   j.list = d.list.data();
-  j.weights = weights_;
+  j.weights = weights;
   j.ones_weights = ones_weights(run.domain, first);
   j.ones = j.ones_weights ? ones() : nullptr;
   j.outputs = std::min(kOutputBlock, spec_.outputs - first);

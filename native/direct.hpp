@@ -12,17 +12,17 @@ class DirectConvolution : public Convolution {
  private:
   struct Lists {
     std::vector<uint32_t> start;  // [output block][inputs + 1]
-    std::vector<uint16_t> list;   // kernels of an input that the domain uses, counted among those that are kept
+    std::vector<uint8_t> list;    // kernels of an input that the domain uses, counted among those that are kept
   };
 
-  void set_used(int domain, const uint8_t* used) override;
+  void set_used(int domain, Bits used) override;
   void compute(const Run& run) const override;
-  Direct job(const Run& run, long image, int first, long plane, int worker) const;
+  Direct job(const Run& run, long image, int first, const float* weights, long plane, int worker) const;
   void crop(const Run& run, long plane) const;
   int blocks_of_outputs() const { return (spec_.outputs + kOutputBlock - 1) / kOutputBlock; }
 
   std::vector<uint32_t> union_start_;   // [output block][inputs], and the end
-  std::vector<uint16_t> union_output_;  // of every kept kernel: its place in its output block
+  std::vector<uint8_t> union_output_;   // of every kept kernel: its place in its output block
   std::vector<uint32_t> stored_;        // of every kept kernel: its number in the stored order, where that is another
   std::vector<float> own_weights_;      // then also a copy in our order
   std::vector<Lists> domains_;

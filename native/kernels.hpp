@@ -7,6 +7,8 @@
 #pragma once
 #include <cstdint>
 
+#include "numbers.hpp"
+
 namespace prunus {
 
 constexpr int kBlock = 16;      // floats; planes are divided into blocks
@@ -42,9 +44,9 @@ struct Direct {
   long channel;  // floats from one input channel to the next
   int inputs;
   const uint32_t* union_start;  // [inputs]: the first kept kernel of an input that belongs to the output block
-  const uint16_t* union_output;  // of every kept kernel: its place within its output block
+  const uint8_t* union_output;   // of every kept kernel: its place within its output block
   const uint32_t* start;         // [inputs + 1]: the domain's part of `list`
-  const uint16_t* list;          // which of an input's kept kernels the domain uses
+  const uint8_t* list;           // which of an input's kept kernels the domain uses
   const float* weights;          // [kernel][tap]
   const float* ones;             // a plane of ones, or null
   const float* ones_weights;     // [output of the block][tap]
@@ -66,20 +68,26 @@ struct Depthwise {
   Epilogue epilogue;    // of this channel
 };
 
-// Lists of kept weights and the columns of their inputs, of which a domain uses those whose bits are on. They are kept output
-// after output, and found block after block, as they are used.
+// Lists of kept weights and the columns of their inputs, of which a domain uses those whose bits are on. A list is of one output
+// and one span of inputs; they are kept output after output, and found block after block, as they are used. A block is some
+// spans.
 struct Selection {
-  int outputs, blocks;
-  const uint32_t* union_start;  // [outputs][blocks], and the end
+  int outputs, blocks, spans;
+  const uint16_t* block_spans;  // of every block: how many spans it has
+  const uint32_t* union_start;  // [outputs][spans], and the end
   long all;                     // kept weights of the layer
-  const float* weights;
-  const uint16_t* columns;
-  const uint16_t* bits;   // of every list, from a new word on
-  uint32_t channel;       // floats from one input to the next
-  const uint32_t* start;  // [blocks][outputs + 1]: where lists go; between blocks there is room for kBlock more
+  const float* weights;         // of the first list on
+  const uint8_t* columns;       // of every kept weight: its input, counted from its span's first
+  Bits used;                    // of every kept weight
+  const uint32_t* span_first;   // of every span: where its first input lies
+  int first_output, group_outputs;
+  uint32_t group;               // floats from the inputs of one group to those of the next
+  uint32_t channel;             // floats from one input to the next
+  uint32_t* start;              // [blocks][outputs + 1]: where lists begin; those of the first output are given, others found
   float* kept;
   uint32_t* offsets;
 };
+constexpr int kSpan = 256;  // inputs that one byte counts
 
 // A 1x1 convolution: per output and block of inputs a list of weights and of the places of their inputs. Inputs are
 // taken in blocks, so that those of one tile stay in the first-level cache.
@@ -100,29 +108,27 @@ struct Pointwise {
 constexpr int kPointwiseTile = 96;
 constexpr int kInputBlock = 96;
 
+// A 1x1 convolution with all weights; it has kRows outputs at least.
 struct DensePointwise {
   long pixels;
   const float* input;
   long plane;
   int inputs;
   int outputs;
-  const float* packed;  // [outputs / kRows, rounded up][input][kRows]
+  const float* weights;  // [output][input]
   float* output;
   long output_plane;
   Epilogue epilogue;
 };
-constexpr int kRows = 6;
+constexpr int kRows = 6;  // outputs that are computed together: a panel
 
-// One pixel: dot products with rows of kept weights, zeros elsewhere, and a bit for each that the domain uses
-struct Vectorwise {
-  const float* input;  // [padded inputs], contiguous
-  int blocks;          // of 16 inputs
-  const float* rows;   // [output][padded inputs]
-  const uint16_t* bits;  // [output][blocks], or null: all
-  int outputs;
-  float* output;
-  long output_plane;
-  Epilogue epilogue;
+// A classifier: dot products with rows of weights
+struct Classifier {
+  const float* features;  // [padded], contiguous
+  int blocks;             // of 16 features
+  const float* rows;      // [class][padded]
+  const float* bias;
+  float* logits;
 };
 
 struct Pooling {
@@ -161,12 +167,13 @@ struct Kernels {
   void (*select)(const Selection&);
   void (*pointwise)(const Pointwise&, long first_block, long last_block);
   void (*dense_pointwise)(const DensePointwise&, int first_panel, int last_panel, long first_block, long last_block);
-  void (*vectorwise)(const Vectorwise&, int first_output, int last_output);
+  void (*classify)(const Classifier&, int first_class, int last_class);
   void (*pool)(const Pooling&, long first_block, long last_block);
   void (*elementwise)(const Elementwise&, long first_block, long last_block);
   void (*layer_norm)(const LayerNorm&, long first_block, long last_block);
   float (*sum)(const float* plane, long count);
   void (*every_second)(const float* from, long count, float* even, float* odd);
+  void (*widen)(const uint16_t* from, Precision precision, float* to, long count);
 };
 
 const Kernels& portable_kernels();

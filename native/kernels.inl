@@ -5,27 +5,15 @@
 #include "windowed.inl"
 #include "matrices.inl"
 
-static void vectorwise(const Vectorwise& j, int first_output, int last_output) {
-  for (int o = first_output; o < last_output; o++) {
+static void classify(const Classifier& j, int first_class, int last_class) {
+  for (int c = first_class; c < last_class; c++) {
     Vec sum[2] = {Vec::zero(), Vec::zero()};
-    const float* row = j.rows + static_cast<long>(o) * j.blocks * kBlock;
-    const uint16_t* bits = j.bits ? j.bits + static_cast<long>(o) * j.blocks : nullptr;
-    for (long b = 0; b < j.blocks; b++) {
-      const uint32_t on = bits ? bits[b] : 0xffffu;
-      if (!on) continue;
-      for (int lane = 0; lane < kBlock; lane += Vec::width) {
-        const Vec w = Vec::load(row + b * kBlock + lane, Vec::mask(on >> lane));
-        Vec& s = sum[(b + lane / Vec::width) & 1];
-        s = Vec::fma(w, Vec::load(j.input + b * kBlock + lane), s);
-      }
+    const float* row = j.rows + static_cast<long>(c) * j.blocks * kBlock;
+    for (long i = 0; i < static_cast<long>(j.blocks) * kBlock; i += Vec::width) {
+      Vec& s = sum[i / Vec::width & 1];
+      s = Vec::fma(Vec::load(row + i), Vec::load(j.features + i), s);
     }
-    Vec x[1] = {Vec::all((sum[0] + sum[1]).sum())};
-    alignas(64) float found[Vec::width], residual[Vec::width] = {};
-    Epilogue e = j.epilogue;
-    if (e.residual) residual[0] = e.residual[o * e.residual_plane], e.residual = residual;
-    e.residual_plane = 0;  // one pixel only: a vector would read what is not there
-    finish<Vec, 1>(x, e, o, 0, found);
-    j.output[o * j.output_plane] = found[0];
+    j.logits[c] = (sum[0] + sum[1]).sum() + j.bias[c];
   }
 }
 
@@ -102,7 +90,14 @@ static void every_second(const float* from, long count, float* even, float* odd)
   }
 }
 
+static void widen(const uint16_t* from, Precision precision, float* to, long count) {
+  const bool half = precision == Precision::half;
+  long i = 0;
+  for (; i + Vec::width <= count; i += Vec::width) (half ? Vec::from_half(from + i) : Vec::from_brain(from + i)).store(to + i);
+  for (; i < count; i++) to[i] = half ? widen_half(from[i]) : widen_brain(from[i]);
+}
+
 static constexpr Kernels make_table(const char* name) {
-  return {name,           direct, depthwise,   select,     pointwise, dense_pointwise,
-          vectorwise,     pool,   elementwise, layer_norm, sum,       every_second};
+  return {name, direct, depthwise,   select,     pointwise, dense_pointwise, classify,
+          pool, elementwise, layer_norm, sum,       every_second,    widen};
 }

@@ -1,6 +1,5 @@
 #if defined(__x86_64__) || defined(_M_X64)
 #include "kernels.hpp"
-#include "compress.hpp"
 #include "vector_avx512.hpp"
 
 namespace prunus {

@@ -1,15 +1,29 @@
 // Convolutions of single pixels: sparse and dense products.
 
 static void select(const Selection& s) {
-  const uint16_t* bits = s.bits;
   const uint32_t* list = s.union_start;
+  const uint32_t begin = list[0];
   for (long o = 0; o < s.outputs; o++) {
-    for (long block = 0; block < s.blocks; block++, list++) {
-      uint32_t found = s.start[block * (s.outputs + 1) + o];
-      for (uint32_t k = list[0]; k < list[1]; k += kBlock) {
-        const auto compress = k + kBlock <= s.all ? Vec::compress : compress_bit_by_bit;  // nothing is read behind the last
-        found += static_cast<uint32_t>(compress(s.weights + k, s.columns + k, *bits++, s.channel, s.kept + found, s.offsets + found));
+    const uint32_t group = (s.first_output + o) / s.group_outputs * s.group;
+    for (long block = 0, span = 0; block < s.blocks; block++) {
+      uint32_t* start = s.start + block * (s.outputs + 1) + o;
+      uint32_t found = start[0];
+      for (const long last = span + s.block_spans[block]; span < last; span++, list++) {
+        for (uint32_t k = list[0]; k < list[1]; k += kBlock) {
+          const uint32_t own = list[1] - k < kBlock ? (1u << (list[1] - k)) - 1 : 0xffffu;
+          const uint32_t first = group + s.span_first[span];
+          if (k + 2 * kBlock <= s.all) {
+            found += static_cast<uint32_t>(Vec::compress(s.weights + (k - begin), s.columns + k, s.used.sixteen(k) & own,
+                                                         s.channel, first, s.kept + found, s.offsets + found));
+          } else {  // nothing is read behind the last
+            uint32_t bits = 0;
+            for (uint32_t i = 0; i < kBlock && k + i < list[1]; i++) bits |= static_cast<uint32_t>(s.used[k + i]) << i;
+            found += static_cast<uint32_t>(compress_bit_by_bit(s.weights + (k - begin), s.columns + k, bits, s.channel, first,
+                                                               s.kept + found, s.offsets + found));
+          }
+        }
       }
+      start[1] = found;
     }
   }
 }
@@ -82,31 +96,35 @@ static void pointwise(const Pointwise& j, long first_block, long last_block) {
     half_is_enough(place, j.pixels) ? pointwise_tile<Half, 1, 4>(j, place) : pointwise_tile<Vec, 1, 4>(j, place);
 }
 
+// The last panel begins early enough to be whole, and leaves out what the one before it has computed.
 template <class V, int N>
 static inline void dense_tile(const DensePointwise& j, int panel, long place) {
+  const long wanted = static_cast<long>(panel) * kRows, first = wanted + kRows <= j.outputs ? wanted : j.outputs - kRows;
   V sum[kRows][N];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; r++)
 #pragma GCC unroll 4
     for (int n = 0; n < N; n++) sum[r][n] = V::zero();
-  for (long r = 0; r < kRows; r++) expect_output<V, N>(j.epilogue, panel * kRows + r, place, j.output, j.output_plane);
-  const float* weights = j.packed + static_cast<long>(panel) * j.inputs * kRows;
-  const float* input = j.input + place;
-  for (int i = 0; i < j.inputs; i++, weights += kRows, input += j.plane) {
-    V x[N];
+  for (long r = 0; r < kRows; r++) expect_output<V, N>(j.epilogue, first + r, place, j.output, j.output_plane);
+  const float *rows[kRows], *input = j.input + place;
+  for (long r = 0; r < kRows; r++) rows[r] = j.weights + (first + r) * j.inputs;
+  for (long some = 0; some < j.inputs; some += kBlock) {
+    for (int r = 0; r < kRows; r++) __builtin_prefetch(rows[r] + static_cast<long>(kRows) * j.inputs + some);  // the next panel
+    const long end = some + kBlock < j.inputs ? some + kBlock : j.inputs;
+    for (long i = some; i < end; i++, input += j.plane) {
+      V x[N];
 #pragma GCC unroll 4
-    for (int n = 0; n < N; n++) x[n] = V::load(input + n * V::width);
+      for (int n = 0; n < N; n++) x[n] = V::load(input + n * V::width);
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; r++) {
-      const V w = V::all(weights[r]);
+      for (int r = 0; r < kRows; r++) {
+        const V w = V::all(rows[r][i]);
 #pragma GCC unroll 4
-      for (int n = 0; n < N; n++) sum[r][n] = V::fma(x[n], w, sum[r][n]);
+        for (int n = 0; n < N; n++) sum[r][n] = V::fma(x[n], w, sum[r][n]);
+      }
     }
   }
-  for (int r = 0; r < kRows && panel * kRows + r < j.outputs; r++) {
-    const long o = static_cast<long>(panel) * kRows + r;
-    finish<V, N>(sum[r], j.epilogue, o, place, j.output + o * j.output_plane + place);
-  }
+  for (long r = wanted - first; r < kRows; r++)
+    finish<V, N>(sum[r], j.epilogue, first + r, place, j.output + (first + r) * j.output_plane + place);
 }
 
 template <class V, int N>

@@ -7,6 +7,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <any>
 #include <array>
 #include <optional>
 #include <stdexcept>
@@ -25,6 +26,7 @@ using prunus::Activation;
 template <class T>
 using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 using Flat = std::optional<Array<float>>;
+using Stored = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;  // float32, float16, or bfloat16 as 16 bits
 using Images = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Logits = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -32,6 +34,15 @@ const float* data_or_null(const Flat& array) { return array ? array->data() : nu
 
 void expect(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
+}
+
+prunus::Numbers numbers(const Stored& array) {
+  const nb::dlpack::dtype type = array.dtype();
+  const bool is_float = type.code == static_cast<uint8_t>(nb::dlpack::dtype_code::Float);
+  if (is_float && type.bits == 32) return {array.data(), prunus::Precision::single};
+  if (is_float && type.bits == 16) return {array.data(), prunus::Precision::half};
+  expect(type == nb::dtype<uint16_t>(), "numbers are float32, float16 or the bits of bfloat16");
+  return {array.data(), prunus::Precision::brain};
 }
 
 void expect_size(const Flat& array, size_t size, const char* what) { expect(!array || array->size() == size, what); }
@@ -46,18 +57,19 @@ prunus::WindowSpec window_spec(std::array<int, 2> kernel, std::array<int, 2> str
   return spec;
 }
 
-// A program, and its steps by kind: set_domain is not the same for all.
+// A program, its steps by kind, for set_domain is not the same for all, and the arrays that it reads where they lie.
 class NativeProgram {
  public:
   NativeProgram(const std::vector<std::tuple<int, int, int>>& shapes, int domains, int threads, const std::string& kernels)
       : program_(as_shapes(shapes), domains, threads, prunus::choose_kernels(kernels)), domains_(domains) {}
 
   void add_convolution(std::vector<int> inputs, int groups, const prunus::WindowSpec& window, int activation, float slope,
-                       const Array<uint8_t>& kept, const Array<float>& kernels) {
+                       const Array<uint8_t>& kept, const Stored& kernels) {
     const prunus::Shape &in = program_.shape(inputs.at(0)), &out = program_.shape(program_.next_value());
     expect(kept.size() == static_cast<size_t>(out.channels) * (in.channels / groups), "kept has another size");
     const prunus::ConvolutionSpec spec{in.channels, out.channels, groups, window, static_cast<Activation>(activation), slope};
-    auto step = prunus::make_convolution(spec, program_, inputs[0], {kept.data(), kernels.data()});
+    auto step = prunus::make_convolution(spec, program_, inputs[0], {kept.data(), numbers(kernels)});
+    hold(kernels);
     convolutions_.push_back(step.get());
     sizes_.push_back({kernels.shape(0), static_cast<size_t>(out.channels),
                       static_cast<size_t>(window.kernel[0]) * window.kernel[1]});
@@ -67,11 +79,12 @@ class NativeProgram {
   void set_convolution(size_t number, int domain, const Array<uint8_t>& used, const Flat& scale, const Flat& bias,
                        const Flat& ones) {
     const Sizes& sizes = sizes_.at(number);
-    expect(used.size() == sizes.kernels, "used has another size");
+    expect(used.size() == (sizes.kernels + 7) / 8, "used has another size");
     expect_size(scale, sizes.outputs, "scale has another size");
     expect_size(bias, sizes.outputs, "bias has another size");
     expect_size(ones, sizes.outputs * sizes.taps, "ones has another size");
-    convolutions_.at(number)->set_domain(domain, used.data(), data_or_null(scale), data_or_null(bias), data_or_null(ones));
+    hold(used), hold(scale), hold(bias), hold(ones);
+    convolutions_.at(number)->set_domain(domain, {used.data()}, data_or_null(scale), data_or_null(bias), data_or_null(ones));
   }
 
   void add_affine(int input, int activation, float slope, const std::vector<Flat>& scales, const std::vector<Flat>& biases) {
@@ -98,10 +111,11 @@ class NativeProgram {
 
   void add_mean(int input) { program_.add(std::make_unique<prunus::MeanStep>(), {input}); }
 
-  void set_head(int domain, const Array<float>& weight, const Array<float>& bias) {
+  void set_head(int domain, const Stored& weight, const Stored& bias) {
     const prunus::Shape& last = program_.shape(program_.next_value() - 1);
     expect(weight.size() == bias.size() * last.channels * last.pixels(), "the classifier does not fit the features");
-    program_.set_head(domain, weight.data(), bias.data(), static_cast<int>(bias.size()));
+    hold(weight), hold(bias);
+    program_.set_head(domain, numbers(weight), numbers(bias), static_cast<int>(bias.size()));
   }
 
   void finish() { program_.finish(); }
@@ -137,6 +151,11 @@ class NativeProgram {
            "logits have another shape");
   }
 
+  template <class Any>
+  void hold(const Any& array) {
+    held_.emplace_back(array);
+  }
+
   struct Sizes {
     size_t kernels, outputs, taps;
   };
@@ -153,7 +172,8 @@ class NativeProgram {
     for (int domain = 0; domain < domains_; domain++) {
       expect_size(scales.at(domain), channels, "scale has another size");
       expect_size(biases.at(domain), channels, "bias has another size");
-      step.set_domain(domain, data_or_null(scales[domain]), data_or_null(biases[domain]), channels);
+      hold(scales[domain]), hold(biases[domain]);
+      step.set_domain(domain, data_or_null(scales[domain]), data_or_null(biases[domain]));
     }
   }
 
@@ -161,6 +181,7 @@ class NativeProgram {
   int domains_;
   std::vector<prunus::Convolution*> convolutions_;
   std::vector<Sizes> sizes_;
+  std::vector<std::any> held_;
 };
 
 }  // namespace
@@ -176,8 +197,8 @@ NB_MODULE(_native, m) {
   nb::class_<NativeProgram>(m, "Program")
       .def(nb::init<const std::vector<std::tuple<int, int, int>>&, int, int, const std::string&>(), "shapes"_a, "domains"_a,
            "threads"_a, "kernels"_a)
-      .def("add_convolution", &NativeProgram::add_convolution, nb::keep_alive<1, 8>(), "inputs"_a, "groups"_a, "window"_a,
-           "activation"_a, "slope"_a, "kept"_a, "kernels"_a.noconvert())
+      .def("add_convolution", &NativeProgram::add_convolution, "inputs"_a, "groups"_a, "window"_a,
+           "activation"_a, "slope"_a, "kept"_a, "kernels"_a)
       .def("set_convolution", &NativeProgram::set_convolution, "number"_a, "domain"_a, "used"_a, "scale"_a.none(),
            "bias"_a.none(), "ones"_a.none())
       .def("add_affine", &NativeProgram::add_affine, "source"_a, "activation"_a, "slope"_a, "scales"_a, "biases"_a)

@@ -1,7 +1,6 @@
 #include "pointwise.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace prunus {
 
@@ -16,73 +15,79 @@ constexpr long kListPerInput = 14;   // weights that each input must meet in a c
 bool dense_is_faster(long used, long inputs, long outputs, long blocks) {
   const double sparse = used * (blocks * (inputs > 256 ? 1.55 : 1.25) + 1.5);
   const double dense = static_cast<double>(inputs) * ((outputs + kRows - 1) / kRows * kRows) * blocks * 1.05;
-  return dense < sparse;
+  return outputs >= kRows && dense < sparse;
 }
 
 }  // namespace
 
 PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
     : Convolution(spec, program, input, kept), threads_(program.threads()), domains_(program.domains()) {
-  const int outputs = spec_.group_outputs(), inputs = spec_.group_inputs();
+  const long inputs = spec_.group_inputs();
   const long fitting = (inputs + kInputBlock - 1L) / kInputBlock, worthwhile = num_kept_ / spec_.outputs / kShortList;
-  input_blocks_ = static_cast<int>(std::max(1L, std::min(fitting, worthwhile)));
-  union_start_.push_back(0);
+  const long blocks = std::max(1L, std::min(fitting, worthwhile));
+  std::vector<long> edges;  // of spans
+  for (long block = 0; block < blocks; block++) {
+    const size_t before = edges.size();
+    for (long i = inputs * block / blocks; i < inputs * (block + 1) / blocks; i += kSpan) edges.push_back(i);
+    block_spans_.push_back(static_cast<uint16_t>(edges.size() - before));
+  }
+  for (long edge : edges) span_first_.push_back(static_cast<uint32_t>(edge * channel_));
+  edges.push_back(inputs);
+  columns_.reserve(num_kept_);
+  union_start_.reserve(static_cast<size_t>(spec_.outputs) * spans() + 1);
   for (long o = 0; o < spec_.outputs; o++) {
-    for (long block = 0; block < input_blocks_; block++) {
-      for (long i = inputs * block / input_blocks_; i < inputs * (block + 1) / input_blocks_; i++)
-        if (kept.kernels[o * inputs + i]) columns_.push_back(static_cast<uint16_t>(o / outputs * inputs + i));
+    for (int span = 0; span < spans(); span++) {
       union_start_.push_back(static_cast<uint32_t>(columns_.size()));
+      for (long i = edges[span]; i < edges[span + 1]; i++)
+        if (kept.kernels[o * inputs + i]) columns_.push_back(static_cast<uint8_t>(i - edges[span]));
     }
   }
+  union_start_.push_back(static_cast<uint32_t>(columns_.size()));
 }
 
-void PointwiseConvolution::set_used(int domain, const uint8_t* used) {
+void PointwiseConvolution::set_used(int domain, Bits used) {
   Lists& d = domains_.at(domain);
-  const long count = std::accumulate(used, used + num_kept_, 0L);
-  // only what a domain uses whole is packed: one copy for all, not one for each
+  const long count = used.count(0, num_kept_);
+  d.used = used;
+  // only what a domain uses whole: then its rows are the file's, or one copy of them for all domains
   d.dense = spec_.groups == 1 && count == num_kept_ &&
             dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks());
-  d.dense ? pack() : set_lists(d, used, count);
+  d.dense ? fill_rows() : set_lists(d, count);
 }
 
-void PointwiseConvolution::pack() {
-  if (packed_.size()) return;
-  packed_.grow((spec_.outputs + kRows - 1L) / kRows * spec_.inputs * kRows);
+void PointwiseConvolution::fill_rows() {
+  const long all = static_cast<long>(spec_.inputs) * spec_.outputs;
+  if (!rows_.empty() || num_kept_ == all) return;
+  std::vector<float> kept(num_kept_);
+  weights_.precision == Precision::single ? void(std::copy_n(weights_.single(), num_kept_, kept.data()))
+                                          : kernels_.widen(weights_.narrow(), weights_.precision, kept.data(), num_kept_);
+  rows_.assign(all, 0.0f);
   for (long o = 0; o < spec_.outputs; o++)
-    for (uint32_t k = union_start_[o * input_blocks_]; k < union_start_[(o + 1) * input_blocks_]; k++)
-      packed_.data()[(o / kRows * spec_.inputs + columns_[k]) * kRows + o % kRows] = weights_[k];
+    for (int span = 0; span < spans(); span++)
+      for (uint32_t k = union_start_[o * spans() + span]; k < union_start_[o * spans() + span + 1]; k++)
+        rows_[o * spec_.inputs + span_first_[span] / channel_ + columns_[k]] = kept[k];
 }
 
 // Divide the outputs into chunks whose lists stay in the second-level cache, and give every thread some; but where there are
-// many pixels, every weight is worth a longer way.
-void PointwiseConvolution::set_lists(Lists& d, const uint8_t* used, long count) const {
+// many pixels, every weight is worth a longer way. Find where the lists of every block of inputs begin once they are selected.
+void PointwiseConvolution::set_lists(Lists& d, long count) const {
   const long fitting = std::max(1L, count / std::max(kListChunk, kListPerInput * spec_.inputs));
   const long needed = (fitting + threads_ - 1) / threads_ * threads_;
   const long chunks = windows_.lattice().blocks() > kFewBlocks ? 1 : std::min<long>(spec_.outputs, needed);
   for (long chunk = 0; chunk <= chunks; chunk++) d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
   for (long chunk = 0; chunk < chunks; chunk++) {
-    d.words.push_back(d.bits.size());
-    set_starts(d, used, d.chunks[chunk], d.chunks[chunk + 1]);
-    for (long list = d.chunks[chunk] * static_cast<long>(input_blocks_); list < d.chunks[chunk + 1] * static_cast<long>(input_blocks_); list++)
-      for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++) {
-        const uint32_t place = (k - union_start_[list]) % kBlock;
-        if (!place) d.bits.push_back(0);
-        if (used[k]) d.bits.back() |= static_cast<uint16_t>(1u << place);
+    uint32_t place = 0;
+    long span = 0;
+    for (const long own : block_spans_) {
+      d.first.push_back(place);
+      for (long o = d.chunks[chunk]; o < d.chunks[chunk + 1]; o++) {
+        const uint32_t* list = union_start_.data() + o * spans() + span;
+        place += static_cast<uint32_t>(d.used.count(list[0], list[own]));
       }
-  }
-  d.bits.shrink_to_fit();
-}
-
-// Find where the lists of a chunk begin once they are selected: one block of inputs after the other.
-void PointwiseConvolution::set_starts(Lists& d, const uint8_t* used, int first, int last) const {
-  uint32_t place = 0;
-  for (int block = 0; block < input_blocks_; block++, place += kBlock) {  // vectors write a little past the end
-    for (int o = first; o < last; o++) {
-      const size_t list = static_cast<size_t>(o) * input_blocks_ + block;
-      d.start.push_back(place);
-      for (uint32_t k = union_start_[list]; k < union_start_[list + 1]; k++) place += used[k] != 0;
+      place += kBlock;  // vectors write a little past the end
+      span += own;
     }
-    d.start.push_back(place);
+    d.first.push_back(place);
   }
 }
 
@@ -92,65 +97,72 @@ void PointwiseConvolution::compute(const Run& run) const {
 }
 
 void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const {
-  const Shape& out = run.program.shape(output);
-  const long chunks = static_cast<long>(d.chunks.size()) - 1;
+  const long blocks = run.program.shape(output).blocks(), chunks = static_cast<long>(d.chunks.size()) - 1;
   if (chunks > 1) {
     run.context.workers.each(chunks, [&](long chunk, int worker) {
-      const uint32_t* start = select(run.context.scratch[worker], d, chunk);
-      for (long image = 0; image < run.images; image++)
-        kernels_.pointwise(job(run, image, d, chunk, start, worker), 0, out.blocks());
+      select(run.context.scratch[worker], d, chunk);
+      for (long image = 0; image < run.images; image++) kernels_.pointwise(job(run, image, d, chunk, worker), 0, blocks);
     });
     return;
   }
-  std::vector<const uint32_t*> selected(run.context.workers.threads(), nullptr);  // by every worker for itself
-  run.each(out.blocks(), 1, [&](const Piece& piece, int worker) {
-    if (!selected[worker]) selected[worker] = select(run.context.scratch[worker], d, 0);
-    kernels_.pointwise(job(run, piece.image, d, 0, selected[worker], worker), piece.first_block, piece.last_block);
-  }, 1, kPointwiseTile / kBlock);
+  std::vector<uint8_t> selected(run.context.workers.threads(), false);  // by every worker for itself
+  const auto work = [&](const Piece& piece, int worker) {
+    if (!selected[worker]) select(run.context.scratch[worker], d, 0), selected[worker] = true;
+    kernels_.pointwise(job(run, piece.image, d, 0, worker), piece.first_block, piece.last_block);
+  };
+  run.each(blocks, 1, work, 1, kPointwiseTile / kBlock);
 }
 
-Pointwise PointwiseConvolution::job(const Run& run, long image, const Lists& d, long chunk, const uint32_t* start,
-                                    int worker) const {
+// Write down the weights that the domain uses for some outputs, and where their inputs lie: one block of inputs after the
+// other, as they are used.
+void PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) const {
+  const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first, blocks = static_cast<int>(block_spans_.size());
+  const uint32_t *list = union_start_.data() + static_cast<long>(first) * spans(), *places = d.first.data() + chunk * (blocks + 1L);
+  scratch.kept.grow(places[blocks] + kBlock);
+  scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
+  scratch.start.resize(std::max<size_t>(scratch.start.size(), blocks * (outputs + 1L)));
+  if (blocks > 1) scratch.sums.grow(static_cast<long>(outputs) * kPointwiseTile);
+  for (long block = 0; block < blocks; block++) scratch.start[block * (outputs + 1)] = places[block];
+  const bool narrow = weights_.precision != Precision::single;
+  if (narrow) {
+    const long count = list[static_cast<long>(outputs) * spans()] - list[0];
+    scratch.widened.grow(count + kBlock);  // vectors read a little past the end
+    kernels_.widen(weights_.narrow() + list[0], weights_.precision, scratch.widened.data(), count);
+  }
+  const float* weights = narrow ? scratch.widened.data() : weights_.single() + list[0];
+  kernels_.select({outputs, blocks, spans(), block_spans_.data(), list, num_kept_, weights, columns_.data(), d.used,
+                   span_first_.data(), first, spec_.group_outputs(), static_cast<uint32_t>(spec_.group_inputs() * channel_),
+                   static_cast<uint32_t>(channel_), scratch.start.data(), scratch.kept.data(), scratch.offsets.data()});
+}
+
+Pointwise PointwiseConvolution::job(const Run& run, long image, const Lists& d, long chunk, int worker) const {
   const Shape& out = run.program.shape(output);
-  const Scratch& scratch = run.context.scratch[worker];
+  Scratch& scratch = run.context.scratch[worker];
   const int first = d.chunks[chunk];
   return {out.pixels(),
           input(run, image),
-          input_blocks_,
+          static_cast<int>(block_spans_.size()),
           spec_.inputs <= 2 * kInputBlock / 3,
           d.chunks[chunk + 1] - first,
-          start,
+          scratch.start.data(),
           scratch.kept.data(),
           scratch.offsets.data(),
           run.value(output, image) + first * out.plane(),
           out.plane(),
           epilogue(run, image, first),
-          const_cast<float*>(scratch.sums.data())};
-}
-
-// Write down the weights that the domain uses for some outputs, and where their inputs lie: one block of inputs after the
-// other, as they are used.
-const uint32_t* PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) const {
-  const int outputs = d.chunks[chunk + 1] - d.chunks[chunk];
-  const long list = static_cast<long>(d.chunks[chunk]) * input_blocks_;
-  const uint32_t* start = d.start.data() + list + chunk * input_blocks_;
-  scratch.kept.grow(start[input_blocks_ * (outputs + 1L) - 1] + 2 * kBlock);
-  scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
-  if (input_blocks_ > 1) scratch.sums.grow(static_cast<long>(outputs) * kPointwiseTile);
-  kernels_.select({outputs, input_blocks_, union_start_.data() + list, num_kept_, weights_, columns_.data(),
-                   d.bits.data() + d.words[chunk], static_cast<uint32_t>(channel_), start, scratch.kept.data(),
-                   scratch.offsets.data()});
-  return start;
+          scratch.sums.data()};
 }
 
 void PointwiseConvolution::compute_dense(const Run& run) const {
   const Shape& out = run.program.shape(output);
-  run.each(out.blocks(), spec_.outputs, [&](const Piece& piece, int) {
-    const DensePointwise j{out.pixels(),   input(run, piece.image),         channel_,    spec_.inputs, spec_.outputs,
-                           packed_.data(), run.value(output, piece.image), out.plane(), epilogue(run, piece.image, 0)};
+  const float* rows = rows_.empty() ? weights(run) : rows_.data();
+  const auto work = [&](const Piece& piece, int) {
+    const DensePointwise j{out.pixels(), input(run, piece.image),        channel_,    spec_.inputs, spec_.outputs,
+                           rows,         run.value(output, piece.image), out.plane(), epilogue(run, piece.image, 0)};
     kernels_.dense_pointwise(j, piece.first_channel / kRows, (piece.last_channel + kRows - 1) / kRows, piece.first_block,
                              piece.last_block);
-  }, kRows, 4);
+  };
+  run.each(out.blocks(), spec_.outputs, work, kRows, 4);
 }
 
 }  // namespace prunus

@@ -28,8 +28,8 @@ bool copy_finite(const float* from, float* to, long count) {
 }  // namespace
 
 float* Run::value(int number, long image) const {
-  const Shape& shape = program.shape(number);
-  return context.slots[program.slot(number)] + image * shape.channels * shape.plane();
+  const Program::Home& home = program.homes_[number];
+  return context.slots[home.slot] + home.offset + image * home.image;
 }
 
 Program::Program(std::vector<Shape> shapes, int domains, int threads, const Kernels& kernels)
@@ -41,16 +41,7 @@ void Program::add(std::unique_ptr<Step> step, std::vector<int> inputs) {
   steps_.push_back(std::move(step));
 }
 
-void Program::set_head(int domain, const float* weight, const float* bias, int classes) {
-  const Shape& last = shapes_.back();
-  const long features = last.channels * last.pixels(), padded = (features + kBlock - 1) / kBlock * kBlock;
-  Head& head = heads_.at(domain);
-  head.classes = classes;
-  head.weight.grow(classes * padded);
-  for (int c = 0; c < classes; c++)
-    std::copy_n(weight + c * features, features, head.weight.data() + c * padded);
-  head.bias.assign(bias, bias + classes);
-}
+void Program::set_head(int domain, Numbers weight, Numbers bias, int classes) { heads_.at(domain) = {weight, bias, classes}; }
 
 int Program::add_split(const SplitValue& split) {
   const auto known = std::find(splits_.begin(), splits_.end(), split);
@@ -58,46 +49,71 @@ int Program::add_split(const SplitValue& split) {
   return static_cast<int>(known - splits_.begin());
 }
 
-// Give every value a slot; a slot is free again after the last step that reads its value. Several threads keep what they have
-// written in their caches: then a slot is only for values of one size, of which every thread has the same part.
 void Program::finish() {
   if (steps_.size() + 1 != shapes_.size()) throw std::logic_error("a step is missing");
   slack_ = (slack_ + kBlock - 1) / kBlock * kBlock;
-  std::vector<size_t> last(shapes_.size(), 0);
-  for (size_t s = 0; s < steps_.size(); s++)
-    for (int value : steps_[s]->inputs) last[value] = s;
-  last.back() = steps_.size();
-  slots_.assign(shapes_.size(), -1);
-  std::vector<int> free;
-  const auto place = [&](int value) {
-    const long size = shapes_[value].channels * shapes_[value].plane();
-    auto best = free.end();
-    for (auto it = free.begin(); it != free.end(); ++it) {
-      if (threads_ > 1 && slot_sizes_[*it] != size) continue;
-      const bool fits = slot_sizes_[*it] >= size;
-      if (best == free.end() || (fits ? slot_sizes_[*best] < size || slot_sizes_[*it] < slot_sizes_[*best]
-                                      : slot_sizes_[*best] < size && slot_sizes_[*it] > slot_sizes_[*best]))
-        best = it;
+  homes_.assign(shapes_.size(), {});
+  join_values();
+  place_values();
+}
+
+// Let what is to be joined be written where it belongs, if it is not joined elsewhere already.
+void Program::join_values() {
+  for (const std::unique_ptr<Step>& step : steps_) {
+    if (!step->joins()) continue;
+    long channel = 0;
+    for (int value : step->inputs) {
+      Home& home = homes_[value];
+      if (value > 0 && home.within < 0) home.within = step->output, home.first_channel = channel;
+      channel += shapes_[value].channels;
     }
-    if (best == free.end()) {
-      slots_[value] = static_cast<int>(slot_sizes_.size());
-      slot_sizes_.push_back(size);
-    } else {
-      slots_[value] = *best;
-      slot_sizes_[*best] = std::max(slot_sizes_[*best], size);
-      free.erase(best);
-    }
-  };
-  place(0);
-  for (size_t s = 0; s < steps_.size(); s++) {
-    place(static_cast<int>(s) + 1);
-    std::vector<int> read = steps_[s]->inputs;
-    std::sort(read.begin(), read.end());
-    read.erase(std::unique(read.begin(), read.end()), read.end());
-    for (int value : read)
-      if (last[value] == s) free.push_back(slots_[value]);
-    if (last[s + 1] == 0) free.push_back(slots_[s + 1]);  // nobody reads it
   }
+}
+
+// Give every value that lies in no other a slot; a slot is free again after the last step that reads what lies in it. Several
+// threads keep what they have written in their caches: then a slot is only for values of one size, of which every thread has
+// the same part.
+void Program::place_values() {
+  const int values = static_cast<int>(shapes_.size());
+  std::vector<int> outer(values);
+  std::vector<size_t> last(values, 0);  // step that reads what lies in a value
+  for (int value = values - 1; value >= 0; value--) outer[value] = homes_[value].within < 0 ? value : outer[homes_[value].within];
+  for (size_t s = 0; s < steps_.size(); s++) {
+    last[outer[s + 1]] = std::max(last[outer[s + 1]], s);
+    for (int value : steps_[s]->inputs) last[outer[value]] = s;
+  }
+  last[outer.back()] = steps_.size();
+  std::vector<int> free;
+  for (int value = 0; value < values; value++) {
+    Home& own = homes_[outer[value]];
+    if (own.slot < 0) own.slot = take_slot(free, shapes_[outer[value]].channels * shapes_[outer[value]].plane());
+    for (int each = 0; each < values; each++)  // what was read for the last time while this value was made
+      if (value > 0 && outer[each] == each && homes_[each].slot >= 0 && last[each] + 1 == static_cast<size_t>(value))
+        free.push_back(homes_[each].slot);
+  }
+  for (int value = values - 1; value >= 0; value--) {
+    Home& home = homes_[value];
+    home.image = shapes_[outer[value]].channels * shapes_[value].plane();
+    if (home.within < 0) continue;
+    home.slot = homes_[home.within].slot;
+    home.offset = homes_[home.within].offset + home.first_channel * shapes_[value].plane();
+  }
+}
+
+int Program::take_slot(std::vector<int>& free, long size) {
+  auto best = free.end();
+  for (auto it = free.begin(); it != free.end(); ++it) {
+    if (threads_ > 1 && slot_sizes_[*it] != size) continue;
+    const bool fits = slot_sizes_[*it] >= size;
+    if (best == free.end() || (fits ? slot_sizes_[*best] < size || slot_sizes_[*it] < slot_sizes_[*best]
+                                    : slot_sizes_[*best] < size && slot_sizes_[*it] > slot_sizes_[*best]))
+      best = it;
+  }
+  if (best == free.end()) return slot_sizes_.push_back(size), static_cast<int>(slot_sizes_.size()) - 1;
+  const int found = *best;
+  slot_sizes_[found] = std::max(slot_sizes_[found], size);
+  free.erase(best);
+  return found;
 }
 
 std::unique_ptr<Context> Program::take_context() const {
@@ -169,24 +185,41 @@ void Program::classify(const Run& run, float* logits) const {
   const Shape& last = shapes_.back();
   const Head& head = heads_[run.domain];
   const long features = last.channels * last.pixels(), blocks = (features + kBlock - 1) / kBlock;
+  std::vector<float> bias(head.classes);
+  widen(head.bias, bias.data(), 0, head.classes);
+  const float* rows = head_rows(run.context, head);
   run.context.gathered.grow(blocks * kBlock);
+  float* flat = run.context.gathered.data();
+  std::fill(flat + features, flat + blocks * kBlock, 0.0f);
   for (long n = 0; n < run.images; n++) {
     const float* value = run.value(static_cast<int>(shapes_.size()) - 1, n);
-    float* flat = run.context.gathered.data();
-    for (int c = 0; c < last.channels; c++)
-      for (long p = 0; p < last.pixels(); p++) *flat++ = value[c * last.plane() + p];
-    std::fill(flat, run.context.gathered.data() + blocks * kBlock, 0.0f);
-    const Epilogue epilogue{nullptr, head.bias.data(), nullptr, 0, Activation::none, 0};
-    kernels_.vectorwise({run.context.gathered.data(), static_cast<int>(blocks), head.weight.data(), nullptr, head.classes,
-                         logits + n * head.classes, 1, epilogue},
-                        0, head.classes);
+    for (int c = 0; c < last.channels; c++) std::copy_n(value + c * last.plane(), last.pixels(), flat + c * last.pixels());
+    kernels_.classify({flat, static_cast<int>(blocks), rows, bias.data(), logits + n * head.classes}, 0, head.classes);
   }
+}
+
+// The rows of a classifier as they are multiplied: whole blocks of floats. Most are so already.
+const float* Program::head_rows(Context& context, const Head& head) const {
+  const long features = shapes_.back().channels * shapes_.back().pixels(), padded = (features + kBlock - 1) / kBlock * kBlock;
+  if (head.weight.precision == Precision::single && features == padded) return head.weight.single();
+  context.widened.grow(head.classes * padded);
+  for (long c = 0; c < head.classes; c++) {
+    float* row = context.widened.data() + c * padded;
+    widen(head.weight, row, c * features, features);
+    std::fill(row + features, row + padded, 0.0f);
+  }
+  return context.widened.data();
+}
+
+void Program::widen(Numbers from, float* to, long first, long count) const {
+  if (from.precision == Precision::single) std::copy_n(from.single() + first, count, to);
+  else kernels_.widen(from.narrow() + first, from.precision, to, count);
 }
 
 std::vector<std::string> available_kernels() {
   std::vector<std::string> found;
 #if defined(__x86_64__) || defined(_M_X64)
-  const bool vectors = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool vectors = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (vectors && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
     found.push_back("avx512");

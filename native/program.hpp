@@ -22,9 +22,9 @@ struct Shape {
 };
 
 struct Scratch {
-  Floats sums;
-  Floats kept;  // weights of a 1x1 layer that the domain uses, and where their inputs lie
-  std::vector<uint32_t> offsets;
+  Floats sums, widened;
+  Floats kept;  // weights of a 1x1 layer that the domain uses, where their inputs lie, and where the lists of outputs begin
+  std::vector<uint32_t> offsets, start;
 };
 
 // A value as strided windows read it: every channel as planes of some of its rows and columns.
@@ -49,7 +49,7 @@ struct Context {
   Floats arena;                // of all values
   std::vector<float*> slots;   // places in it
   std::vector<SplitRoom> splits;
-  Floats cropped, gathered;
+  Floats cropped, gathered, widened;
   std::vector<Scratch> scratch;  // by worker
 };
 
@@ -74,6 +74,7 @@ class Step {
  public:
   virtual ~Step() = default;
   virtual void run(const Run& run) const = 0;
+  virtual bool joins() const { return false; }  // its output is its inputs, one after the other
   std::vector<int> inputs;
   int output = 0;
 };
@@ -83,7 +84,8 @@ class Program {
   Program(std::vector<Shape> shapes, int domains, int threads, const Kernels& kernels);
 
   void add(std::unique_ptr<Step> step, std::vector<int> inputs);
-  void set_head(int domain, const float* weight, const float* bias, int classes);
+  // Weights and biases must outlive the program.
+  void set_head(int domain, Numbers weight, Numbers bias, int classes);
   // Ask for so many readable floats before and behind every value.
   void need_slack(long floats) { slack_ = floats > slack_ ? floats : slack_; }
   // Number a split value; the same one has one number.
@@ -101,19 +103,34 @@ class Program {
   int threads() const { return threads_; }
   int next_value() const { return static_cast<int>(steps_.size()) + 1; }
   long slack() const { return slack_; }
-  int slot(int value) const { return slots_[value]; }
+  bool lies_within(int value, int other, long first_channel) const {
+    return homes_[value].within == other && homes_[value].first_channel == first_channel;
+  }
   // Threads keep what they have written in their caches: with several, each kind of plane has a place of its own.
   int split_room(int split) const { return threads_ > 1 ? split : 0; }
 
  private:
   struct Head {
-    Floats weight;
-    std::vector<float> bias;
+    Numbers weight, bias;
     int classes = 0;
   };
 
+  // Where a value lies: in a slot of its own, or in that of a value into which it is joined.
+  struct Home {
+    int within = -1;        // the value into which it is joined
+    long first_channel = 0;  // of that value
+    int slot = -1;
+    long offset = 0, image = 0;  // floats: from the slot's beginning, and from one image to the next
+  };
+  friend struct Run;
+
+  void join_values();
+  void place_values();
+  int take_slot(std::vector<int>& free, long size);
   std::unique_ptr<Context> take_context() const;
   void prepare(Context& context, long images) const;
+  void widen(Numbers from, float* to, long first, long count) const;
+  const float* head_rows(Context& context, const Head& head) const;
   bool take_images(const Run& run, const float* images) const;
   void classify(const Run& run, float* logits) const;
   bool run_chunk(Context& context, const float* images, long count, int domain, float* logits, double* seconds) const;
@@ -124,7 +141,7 @@ class Program {
   std::vector<Head> heads_;
   std::vector<std::unique_ptr<Step>> steps_;
   long slack_ = 64;
-  std::vector<int> slots_;        // value -> slot
+  std::vector<Home> homes_;       // by value
   std::vector<long> slot_sizes_;  // floats for one image
   std::vector<SplitValue> splits_;
   mutable std::mutex mutex_;

@@ -8,21 +8,21 @@ namespace prunus {
 AffineStep::AffineStep(int domains, Activation activation, float slope)
     : scale_(domains), bias_(domains), activation_(activation), slope_(slope) {}
 
-void AffineStep::set_domain(int domain, const float* scale, const float* bias, int channels) {
-  if (scale) scale_.at(domain).assign(scale, scale + channels);
-  if (bias) bias_.at(domain).assign(bias, bias + channels);
+void AffineStep::set_domain(int domain, const float* scale, const float* bias) {
+  scale_.at(domain) = scale;
+  bias_.at(domain) = bias;
 }
 
 void AffineStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
-  const std::vector<float>&scale = scale_[run.domain], &bias = bias_[run.domain];
+  const float *scale = scale_[run.domain], *bias = bias_[run.domain];
   run.each(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
     for (int c = piece.first_channel; c < piece.last_channel; c++) {
       const Elementwise j{Elementwise::Kind::affine,
                           run.value(inputs[0], piece.image) + c * shape.plane(),
                           nullptr,
-                          scale.empty() ? 1.0f : scale[c],
-                          bias.empty() ? 0.0f : bias[c],
+                          scale ? scale[c] : 1.0f,
+                          bias ? bias[c] : 0.0f,
                           activation_,
                           slope_,
                           run.value(output, piece.image) + c * shape.plane()};
@@ -52,15 +52,18 @@ void CombineStep::run(const Run& run) const {
 
 void JoinStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
-  std::vector<std::pair<int, int>> sources;  // of every channel: a value, and a channel of it
-  for (int value : inputs)
-    for (int c = 0; c < run.program.shape(value).channels; c++) sources.emplace_back(value, c);
+  std::vector<std::pair<int, int>> sources;  // of every channel: a value, or -1 if it lies here already, and a channel of it
+  for (int value : inputs) {
+    const bool here = run.program.lies_within(value, output, static_cast<long>(sources.size()));
+    for (int c = 0; c < run.program.shape(value).channels; c++) sources.emplace_back(here ? -1 : value, c);
+  }
   run.each(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
     const long first = piece.first_block * kBlock, count = piece.last_block * kBlock - first;
     for (int c = piece.first_channel; c < piece.last_channel; c++) {
       float* to = run.value(output, piece.image) + c * shape.plane() + first;
       if (static_cast<size_t>(c) >= sources.size()) std::fill_n(to, count, 0.0f);
-      else std::copy_n(run.value(sources[c].first, piece.image) + sources[c].second * shape.plane() + first, count, to);
+      else if (const auto [value, channel] = sources[c]; value >= 0)
+        std::copy_n(run.value(value, piece.image) + channel * shape.plane() + first, count, to);
     }
   });
 }
@@ -114,20 +117,20 @@ void MeanStep::run(const Run& run) const {
   });
 }
 
-void LayerNormStep::set_domain(int domain, const float* scale, const float* bias, int channels) {
-  if (scale) scale_.at(domain).assign(scale, scale + channels);
-  if (bias) bias_.at(domain).assign(bias, bias + channels);
+void LayerNormStep::set_domain(int domain, const float* scale, const float* bias) {
+  scale_.at(domain) = scale;
+  bias_.at(domain) = bias;
 }
 
 void LayerNormStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
-  const std::vector<float>&scale = scale_[run.domain], &bias = bias_[run.domain];
+  const float *scale = scale_[run.domain], *bias = bias_[run.domain];
   run.each(shape.blocks(), 1, [&](const Piece& piece, int) {  // all channels of a pixel together
     const LayerNorm j{run.value(inputs[0], piece.image),
                       shape.plane(),
                       shape.channels,
-                      scale.empty() ? nullptr : scale.data(),
-                      bias.empty() ? nullptr : bias.data(),
+                      scale,
+                      bias,
                       eps_,
                       run.value(output, piece.image),
                       shape.plane()};

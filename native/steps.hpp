@@ -10,11 +10,12 @@ namespace prunus {
 class AffineStep : public Step {
  public:
   AffineStep(int domains, Activation activation, float slope);
-  void set_domain(int domain, const float* scale, const float* bias, int channels);
+  // What is given must outlive the step; either may be null.
+  void set_domain(int domain, const float* scale, const float* bias);
   void run(const Run& run) const override;
 
  private:
-  std::vector<std::vector<float>> scale_, bias_;
+  std::vector<const float*> scale_, bias_;
   Activation activation_;
   float slope_;
 };
@@ -34,6 +35,7 @@ class CombineStep : public Step {
 // Channels one after the other; where there are fewer than the output has, zeros follow.
 class JoinStep : public Step {
  public:
+  bool joins() const override { return true; }
   void run(const Run& run) const override;
 };
 
@@ -56,11 +58,11 @@ class MeanStep : public Step {
 class LayerNormStep : public Step {
  public:
   LayerNormStep(int domains, float eps) : scale_(domains), bias_(domains), eps_(eps) {}
-  void set_domain(int domain, const float* scale, const float* bias, int channels);
+  void set_domain(int domain, const float* scale, const float* bias);
   void run(const Run& run) const override;
 
  private:
-  std::vector<std::vector<float>> scale_, bias_;
+  std::vector<const float*> scale_, bias_;
   float eps_;
 };
 

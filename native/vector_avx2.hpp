@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "compress.hpp"
+#include "narrow.hpp"
 
 namespace prunus::avx2 {
 
@@ -59,9 +59,15 @@ struct Vec {
     odd.v = _mm256_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 3, 1));
   }
 
-  static long compress(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t channel, float* kept,
-                       uint32_t* offsets) {
-    return compress_bit_by_bit(weights, columns, bits, channel, kept, offsets);
+  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
+                       float* kept, uint32_t* offsets) {
+    return compress_bit_by_bit(weights, columns, bits, channel, first, kept, offsets);
+  }
+
+  static Vec from_half(const uint16_t* p) { return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
+  static Vec from_brain(const uint16_t* p) {
+    const __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))};
   }
 };
 

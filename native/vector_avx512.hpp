@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "narrow.hpp"
+
 namespace prunus::avx512 {
 
 struct Vec {
@@ -45,15 +47,24 @@ struct Vec {
     odd.v = _mm512_permutex2var_ps(a, _mm512_add_epi32(first, _mm512_set1_epi32(1)), b);
   }
 
-  // Keep the weights and columns whose bits are on, one after the other; may write up to 16 past the last one.
-  static long compress(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t channel, float* kept,
-                       uint32_t* offsets) {
+  // Keep the weights whose bits are on, one after the other, and where their inputs lie; may write up to 16 past the last one.
+  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
+                       float* kept, uint32_t* offsets) {
     const Mask m = static_cast<Mask>(bits);
-    const __m512i column = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(columns)));
-    const __m512i offset = _mm512_mullo_epi32(column, _mm512_set1_epi32(static_cast<int>(channel)));
+    const __m512i column = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(columns)));
+    const __m512i within = _mm512_mullo_epi32(column, _mm512_set1_epi32(static_cast<int>(channel)));
+    const __m512i offset = _mm512_add_epi32(within, _mm512_set1_epi32(static_cast<int>(first)));
     _mm512_storeu_ps(kept, _mm512_maskz_compress_ps(m, _mm512_loadu_ps(weights)));
     _mm512_storeu_si512(offsets, _mm512_maskz_compress_epi32(m, offset));
     return __builtin_popcount(bits);
+  }
+
+  static Vec from_half(const uint16_t* p) {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+  }
+  static Vec from_brain(const uint16_t* p) {
+    const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
   }
 };
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "compress.hpp"
+#include "narrow.hpp"
 
 namespace prunus::neon {
 
@@ -55,10 +55,13 @@ struct Vec {
     odd.v = both.val[1];
   }
 
-  static long compress(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t channel, float* kept,
-                       uint32_t* offsets) {
-    return compress_bit_by_bit(weights, columns, bits, channel, kept, offsets);
+  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
+                       float* kept, uint32_t* offsets) {
+    return compress_bit_by_bit(weights, columns, bits, channel, first, kept, offsets);
   }
+
+  static Vec from_half(const uint16_t* p) { return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))}; }
+  static Vec from_brain(const uint16_t* p) { return {vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))}; }
 };
 
 using Half = Vec;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "compress.hpp"
+#include "narrow.hpp"
 
 namespace prunus::portable {
 
@@ -98,9 +98,16 @@ struct Vec {
     odd = make([&](int i) { return p[2 * i + 1]; });
   }
 
-  static long compress(const float* weights, const uint16_t* columns, uint32_t bits, uint32_t channel, float* kept,
-                       uint32_t* offsets) {
-    return compress_bit_by_bit(weights, columns, bits, channel, kept, offsets);
+  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
+                       float* kept, uint32_t* offsets) {
+    return compress_bit_by_bit(weights, columns, bits, channel, first, kept, offsets);
+  }
+
+  static Vec from_half(const uint16_t* p) {
+    return make([&](int i) { return widen_half(p[i]); });
+  }
+  static Vec from_brain(const uint16_t* p) {
+    return make([&](int i) { return widen_brain(p[i]); });
   }
 };
 

@@ -2,8 +2,8 @@
 
 // Take the shifted inputs of one tile into registers, and let every kernel that reads this input add to its output.
 template <class V, int T, int N>
-static inline void accumulate(const float* input, const long* offset, const typename V::Mask (*masks)[N], const uint16_t* list,
-                              long count, const uint16_t* outputs, const float* weights, const float* next, long taps,
+static inline void accumulate(const float* input, const long* offset, const typename V::Mask (*masks)[N], const uint8_t* list,
+                              long count, const uint8_t* outputs, const float* weights, const float* next, long taps,
                               float* sums) {
   V x[T][N];
 #pragma GCC unroll 16
@@ -30,7 +30,7 @@ static inline void accumulate(const float* input, const long* offset, const type
 }
 
 template <class V, int N>
-using Accumulate = void (*)(const float*, const long*, const typename V::Mask (*)[N], const uint16_t*, long, const uint16_t*,
+using Accumulate = void (*)(const float*, const long*, const typename V::Mask (*)[N], const uint8_t*, long, const uint8_t*,
                             const float*, const float*, long, float*);
 template <class V, int N>
 static constexpr Accumulate<V, N> kAccumulate[kMaxTaps + 1] = {
@@ -38,17 +38,20 @@ static constexpr Accumulate<V, N> kAccumulate[kMaxTaps + 1] = {
     accumulate<V, 5, N>, accumulate<V, 6, N>, accumulate<V, 7, N>, accumulate<V, 8, N>, accumulate<V, 9, N>};
 
 struct Counting {
-  uint16_t n[kOutputBlock];
+  uint8_t n[kOutputBlock];
   constexpr Counting() : n() {
-    for (int i = 0; i < kOutputBlock; i++) n[i] = static_cast<uint16_t>(i);
+    for (int i = 0; i < kOutputBlock; i++) n[i] = static_cast<uint8_t>(i);
   }
 };
 static constexpr Counting kCounting;
 
-// Take the lines that will be written from other cores, some with every input: a prefetch would not, and to wait for all of
-// them in the end takes as long as a third of the work.
+// Ask for the edges of the next input, which another core may have written, and take some of the lines that will be written
+// from other cores: a prefetch would not, and to wait for all of them in the end would take as long as a third of the work.
 template <class V, int N>
-static inline void claim_output(const Direct& d, long input, long place) {
+static inline void expect_and_claim(const Direct& d, long input, long place, const long* offset, int taps) {
+  const float* next = d.input + (input + 1) * d.channel + place;
+  __builtin_prefetch(next + offset[0]);
+  __builtin_prefetch(next + offset[taps - 1] + N * V::width - 1);
   for (long o = d.outputs * input / d.inputs; o < d.outputs * (input + 1) / d.inputs; o++)
     for (int i = 0; i < N * V::width; i += kBlock) d.output[o * d.output_plane + place + i] = 0.0f;
 }
@@ -71,8 +74,8 @@ static void direct_tile(const Direct& d, long place) {
       const float* input = d.input + i * d.channel + place;
       const float* weights = d.weights + static_cast<long>(kept) * taps + first;
       const float* next = i + 1 < d.inputs ? d.weights + static_cast<long>(d.union_start[i + 1]) * taps + first : weights;
-      const uint16_t *list = d.list + begin, *outputs = d.union_output + kept;
-      if (Shared) claim_output<V, N>(d, i, place);
+      const uint8_t *list = d.list + begin, *outputs = d.union_output + kept;
+      if (Shared) expect_and_claim<V, N>(d, i, place, offset, some);
       if (some == kMaxTaps) accumulate<V, kMaxTaps, N>(input, offset, masks, list, end - begin, outputs, weights, next, taps, d.sums);
       else step(input, offset, masks, list, end - begin, outputs, weights, next, taps, d.sums);
     }

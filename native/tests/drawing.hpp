@@ -1,6 +1,8 @@
 // Draws networks: a convolution or pool of any window, then some of all other operations, for two domains.
 #pragma once
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -25,6 +27,25 @@ struct Draw {
     for (float& each : found) each = std::normal_distribution<float>(0, 1)(engine);
     return found;
   }
+  // Whole numbers of sixteenths, which all precisions hold exactly, and a few that are tiny in float16.
+  Stored stored(size_t count, Precision precision) {
+    Stored found{precision, numbers(count), {}};
+    if (precision == Precision::single) return found;
+    for (float& each : found.wide) {
+      const bool brain = precision == Precision::brain, tiny = !brain && chance(0.02);
+      each = std::max(-15.0f, std::min(15.0f, std::round(each * 16))) / (tiny ? 0x1p24f : 16.0f);
+      uint32_t bits;
+      std::memcpy(&bits, &each, sizeof bits);
+      const uint32_t sign = bits >> 16 & 0x8000u, whole = static_cast<uint32_t>(std::fabs(each) * 0x1p24f);
+      const bool normal = std::fabs(each) >= 0x1p-14f;  // of float16
+      found.narrow.push_back(static_cast<uint16_t>(brain ? bits >> 16 : sign | (normal ? (bits >> 13 & 0x3ffffu) - (112u << 10) : whole)));
+    }
+    return found;
+  }
+  Precision precision() {
+    const Precision all[] = {Precision::single, Precision::single, Precision::half, Precision::brain};
+    return of(all);
+  }
   std::vector<float> maybe(double p, size_t count) { return chance(p) ? numbers(count) : std::vector<float>(); }
   std::vector<uint8_t> bits(size_t count) {
     const double densities[] = {0, 0.1, 0.5, 0.9, 1}, density = of(densities);
@@ -46,11 +67,11 @@ inline Operation from(const Network& net, Kind kind, std::vector<int> inputs) {
   return {kind, std::move(inputs), shape, shape};
 }
 
-inline WindowSpec draw_window(Draw& d, bool pool, bool far) {
+inline WindowSpec draw_window(Draw& d, bool pool, bool far, bool wide) {
   const int sides[] = {1, 1, 2, 3, 3, 3, 5, 7}, small[] = {1, 3};
   WindowSpec w{};
   for (int axis = 0; axis < 2; axis++) {
-    const int side = w.kernel[axis] = far ? d.of(small) : d.of(sides), most = pool ? side - 1 : side;
+    const int side = w.kernel[axis] = wide ? 1 : far ? d.of(small) : d.of(sides), most = pool ? side - 1 : side;
     w.stride[axis] = far && d.chance(0.8) ? d.upto(50000, 70000) : d.upto(1, 3);
     w.dilation[axis] = !pool && d.chance(0.2) ? 2 : 1;
     w.pads[axis] = d.chance(0.5) ? side / 2 : d.upto(0, most);
@@ -74,7 +95,7 @@ inline int draw_convolution(Draw& d, Network& net, const Operation& like, int re
   o.activation = d.activation();
   o.kept = d.bits(outputs * o.in.channels / o.groups);
   const size_t count = std::count(o.kept.begin(), o.kept.end(), 1);
-  o.kernels = d.numbers(count * taps);
+  o.kernels = d.stored(count * taps, d.precision());
   for (int domain = 0; domain < kDomains; domain++)
     o.domains.push_back({d.maybe(0.6, outputs), d.maybe(0.6, outputs), d.maybe(0.3, outputs * taps), d.bits(count)});
   return append(net, o);
@@ -140,7 +161,8 @@ inline void draw_rest(Draw& d, Network& net, bool far) {
   const Shape& last = net.shapes.back();
   for (int domain = 0; domain < kDomains; domain++) {
     const int classes = 3 + domain;
-    net.heads.push_back({classes, d.numbers(classes * last.channels * last.pixels()), d.numbers(classes)});
+    const Precision precision = d.precision();
+    net.heads.push_back({classes, d.stored(classes * last.channels * last.pixels(), precision), d.stored(classes, precision)});
   }
   net.count = far ? 1 : d.upto(1, d.chance(0.2) ? 10 : 4);
   net.threads = d.upto(1, 3);
@@ -151,12 +173,13 @@ inline void draw_rest(Draw& d, Network& net, bool far) {
 // Draw a network; false where its windows do not fit its images.
 inline bool draw_network(Draw& d, Network& net) {
   const bool pool = d.chance(0.2), far = d.chance(0.06), ceil = pool && d.chance(0.3);  // far: strides beyond any image
+  const bool wide = !pool && !far && d.chance(0.06);  // more inputs than a byte counts
   const int groups = pool ? 1 : d.upto(1, far ? 2 : 4);
   const auto channels = [&] { return far ? d.upto(1, 2) : d.chance(0.3) ? 1 : d.upto(1, d.chance(0.1) ? 130 : 12); };
   Operation o{pool ? Kind::pool : Kind::convolution, {0}, {}, {}};
   o.groups = groups;
-  o.window = draw_window(d, pool, far);
-  o.in = {groups * channels(), d.upto(1, far ? 3 : 20), d.upto(1, 20)};
+  o.window = draw_window(d, pool, far, wide);
+  o.in = {groups * (wide ? d.upto(250, 800) : channels()), d.upto(1, far ? 3 : wide ? 6 : 20), d.upto(1, wide ? 6 : 20)};
   o.out = {pool ? o.in.channels : groups * channels(), places(o.window, 0, o.in.height, ceil),
            places(o.window, 1, o.in.width, ceil)};
   if (!o.out.height || !o.out.width) return false;

@@ -28,18 +28,20 @@ const float* or_null(const std::vector<float>& numbers) { return numbers.empty()
 template <class AnyStep>
 std::unique_ptr<Step> with_tensors(std::unique_ptr<AnyStep> step, const Operation& o) {
   for (int domain = 0; domain < kDomains; domain++)
-    step->set_domain(domain, or_null(o.domains[domain].scale), or_null(o.domains[domain].bias), o.in.channels);
+    step->set_domain(domain, or_null(o.domains[domain].scale), or_null(o.domains[domain].bias));
   return step;
 }
 
-std::unique_ptr<Step> make_step(const Operation& o, Program& program) {
+// `masks`: what convolutions read as long as the program lives
+std::unique_ptr<Step> make_step(const Operation& o, Program& program, std::vector<std::vector<uint8_t>>& masks) {
   switch (o.kind) {
     case Kind::convolution: {
       const ConvolutionSpec spec{o.in.channels, o.out.channels, o.groups, o.window, o.activation, o.slope};
-      auto step = make_convolution(spec, program, o.inputs[0], {o.kept.data(), o.kernels.data()});
+      auto step = make_convolution(spec, program, o.inputs[0], {o.kept.data(), o.kernels.numbers()});
       for (int domain = 0; domain < kDomains; domain++) {
         const Tensors& own = o.domains[domain];
-        step->set_domain(domain, own.used.data(), or_null(own.scale), or_null(own.bias), or_null(own.ones));
+        masks.push_back(own.packed());
+        step->set_domain(domain, {masks.back().data()}, or_null(own.scale), or_null(own.bias), or_null(own.ones));
       }
       return step;
     }
@@ -55,10 +57,11 @@ std::unique_ptr<Step> make_step(const Operation& o, Program& program) {
 // The logits of every domain; where they are asked for at once, a second time by other threads too.
 std::vector<std::vector<float>> computed(const Network& net, const std::string& kernels) {
   Program program(net.shapes, kDomains, net.threads, choose_kernels(kernels));
-  for (const Operation& o : net.operations) program.add(make_step(o, program), o.inputs);
+  std::vector<std::vector<uint8_t>> masks;
+  for (const Operation& o : net.operations) program.add(make_step(o, program, masks), o.inputs);
   for (int domain = 0; domain < kDomains; domain++) {
     const Head& head = net.heads[domain];
-    program.set_head(domain, head.weight.data(), head.bias.data(), head.classes);
+    program.set_head(domain, head.weight.numbers(), head.bias.numbers(), head.classes);
   }
   program.finish();
   std::vector<std::vector<float>> found(kDomains);

@@ -11,6 +11,21 @@ namespace prunus::test {
 struct Tensors {
   std::vector<float> scale, bias, ones;
   std::vector<uint8_t> used;  // of the kept kernels of a convolution
+  std::vector<uint8_t> packed() const {  // eight to a byte
+    std::vector<uint8_t> found((used.size() + 7) / 8);
+    for (size_t k = 0; k < used.size(); k++) found[k / 8] |= static_cast<uint8_t>(used[k] << k % 8);
+    return found;
+  }
+};
+
+// Numbers as a file may hold them, and what they are worth.
+struct Stored {
+  Precision precision = Precision::single;
+  std::vector<float> wide;
+  std::vector<uint16_t> narrow;
+  Numbers numbers() const {
+    return {precision == Precision::single ? static_cast<const void*>(wide.data()) : narrow.data(), precision};
+  }
 };
 
 enum class Kind { convolution, pool, affine, add, mul, join, mean, layer_norm };
@@ -25,13 +40,13 @@ struct Operation {
   int groups = 1;
   bool largest = false, count_pads = false;
   std::vector<uint8_t> kept = {};  // of a convolution, in stored order
-  std::vector<float> kernels = {};
+  Stored kernels = {};
   std::vector<Tensors> domains = {};
 };
 
 struct Head {
   int classes;
-  std::vector<float> weight, bias;
+  Stored weight, bias;
 };
 
 struct Network {

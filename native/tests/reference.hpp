@@ -78,7 +78,7 @@ inline Values convolved(const Operation& o, const Tensors& own, const Values& in
         if (pixel < 0) return;
         sum += or_else(own.ones, channel * taps + tap, 0);
         for (long i = 0; i < in_group; i++)
-          if (kernels[i] >= 0) sum += o.kernels[kernels[i] * taps + tap] * input[(first + i) * o.in.pixels() + pixel];
+          if (kernels[i] >= 0) sum += o.kernels.wide[kernels[i] * taps + tap] * input[(first + i) * o.in.pixels() + pixel];
       });
       const double value = sum * or_else(own.scale, channel, 1) + or_else(own.bias, channel, 0);
       found.push_back(activate(value + (residual ? (*residual)[found.size()] : 0), o.activation, o.slope));
@@ -168,8 +168,8 @@ inline Values expected(const Network& net, int domain) {
       values.push_back(compute(o, o.domains[domain], inputs));
     }
     for (int k = 0; k < head.classes; k++) {
-      double sum = head.bias[k];
-      for (size_t f = 0; f < values.back().size(); f++) sum += values.back()[f] * head.weight[k * values.back().size() + f];
+      double sum = head.bias.wide[k];
+      for (size_t f = 0; f < values.back().size(); f++) sum += values.back()[f] * head.weight.wide[k * values.back().size() + f];
       logits.push_back(sum);
     }
   }

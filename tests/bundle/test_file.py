@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 
 from prunus.bundle.bits import pack_bits, unpack_bits
 from prunus.bundle.bundle import Array, Bundle
-from prunus.bundle.dtypes import DType, decode, encode
+from prunus.bundle.dtypes import DType, encode, widened
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.bundle.header import FORMAT_VERSION
 from prunus.bundle.index import Code, decode_index, encode_index
@@ -387,7 +387,7 @@ def test_numbers_are_rounded_to_the_nearest(values: list[float]) -> None:
     array = np.array(values, dtype=np.float32)
     theirs = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
     for dtype, kind in theirs.items():
-        found = decode(encode(array, cast("DType", dtype)), cast("DType", dtype))
+        found = widened(encode(array, cast("DType", dtype)))
         assert found.tolist() == torch.from_numpy(array).to(kind).float().tolist()
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prunus.bundle.bits import pack_bits
+from prunus.bundle.bits import pack_bits, unpack_bits
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
 from prunus.bundle.order import from_stored, to_stored
@@ -62,4 +62,4 @@ def test_a_bundle_gives_masks_and_weights_in_both_orders() -> None:
     found, kernels = bundle.stored("c")
     assert found.tolist() == [True, True, False, True, True, False]
     assert np.array_equal(kernels, np.stack([weight[0, 0], weight[1, 0], weight[1, 1], weight[0, 2]]).reshape(4, 9))
-    assert bundle.stored_mask("a", "c").tolist() == [True, False, True, False]
+    assert unpack_bits(bundle.packed_mask("a", "c"), 4).tolist() == [True, False, True, False]

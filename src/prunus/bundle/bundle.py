@@ -3,12 +3,13 @@
 Names of the arrays, with K the number of kernels that the union keeps of a layer and n the number of an operation:
 
     union/<layer>              a bit per kernel of the layer: is it kept
-    kernels/<layer>            (K, height, width) float32, in the order of those bits
+    kernels/<layer>            (K, height, width) numbers, in the order of those bits
     mask/<domain>/<layer>      K bits: does this domain use the kernel
     norm/<domain>/<n>.<role>   a tensor of an operation that differs between domains: its scale, bias or ones
     shared/<n>.<role>          a tensor of an operation that is the same in all domains
     head/<domain>/weight|bias  the domain's classifier
 
+Kernels and heads are as the file has them, half precision too: `widened` gives them as float32.
 Kernels of more than one pixel are ordered by group, then input, then output; others by group, then output, then input:
 as runtimes read them.
 """
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prunus.bundle.bits import Bools, unpack_bits
+from prunus.bundle.dtypes import widened
 from prunus.bundle.manifest import Manifest
 from prunus.bundle.order import from_stored, to_stored
 from prunus.errors import UnknownNameError
@@ -46,19 +48,19 @@ class Bundle:
         if domain not in self.manifest.domains:
             raise UnknownNameError("domain", domain, self.domains)
 
-    def stored(self, layer: str) -> tuple[Bools, Floats]:
-        """Give which kernels of a layer are kept, and these (K, pixels), both in the order of the file."""
+    def stored(self, layer: str) -> tuple[Bools, Array]:
+        """Give which kernels of a layer are kept, and these (K, pixels), both as they are in the file."""
         conv = self.manifest.convs[layer]
-        kernels = self.arrays[f"kernels/{layer}"].astype(np.float32, copy=False)
+        kernels = self.arrays[f"kernels/{layer}"]
         return self._kept(layer), kernels.reshape(len(kernels), conv.kernel[0] * conv.kernel[1])
 
-    def stored_mask(self, domain: str, layer: str) -> Bools:
-        """Give which of a layer's kept kernels a domain uses, in the order of the file: (K,)."""
-        return unpack_bits(_bytes(self.arrays[f"mask/{domain}/{layer}"]), len(self.arrays[f"kernels/{layer}"]))
+    def packed_mask(self, domain: str, layer: str) -> Bytes:
+        """Give which of a layer's kept kernels a domain uses, in the order of the file, eight to a byte."""
+        return _bytes(self.arrays[f"mask/{domain}/{layer}"])
 
     def packed_masks(self, layer: str) -> Bytes:
         """Give which of a layer's kept kernels every domain uses, eight to a byte: (domain, K / 8)."""
-        return np.stack([_bytes(self.arrays[f"mask/{domain}/{layer}"]) for domain in self.domains])
+        return np.stack([self.packed_mask(domain, layer) for domain in self.domains])
 
     def union(self, layer: str) -> Bools:
         """Give which kernels of a layer are kept: (output, input of a group)."""
@@ -72,9 +74,14 @@ class Bundle:
         """Give a layer's dense weight with the kernels of a mask in place and zeros elsewhere."""
         conv = self.manifest.convs[layer]
         weight = np.zeros((conv.num_kernels, *conv.kernel), dtype=np.float32)
-        weight[self._kept(layer)] = self.arrays[f"kernels/{layer}"]
+        weight[self._kept(layer)] = widened(self.arrays[f"kernels/{layer}"])
         weight[~to_stored(mask, conv)] = 0
         return from_stored(weight, conv)
+
+    def head(self, domain: str) -> tuple[Floats, Floats]:
+        """Give the weight and the bias of a domain's classifier."""
+        weight, bias = (widened(self.arrays[f"head/{domain}/{key}"]) for key in ("weight", "bias"))
+        return weight, bias
 
     def tensor(self, domain: str, operation: int, role: str) -> Floats | None:
         """Give a tensor of an operation, if it has one of that role."""
@@ -96,7 +103,7 @@ class Bundle:
 
     def _mask(self, domain: str, layer: str, kept: Bools) -> Bools:
         mask = np.zeros_like(kept)
-        mask[kept] = self.stored_mask(domain, layer)
+        mask[kept] = unpack_bits(self.packed_mask(domain, layer), int(kept.sum()))
         return from_stored(mask, self.manifest.convs[layer])
 
 

@@ -21,17 +21,26 @@ CODES: dict[DType, str] = {"float32": "F32", "float16": "F16", "bfloat16": "U16"
 
 def encode(values: npt.NDArray[np.generic], dtype: DType) -> npt.NDArray[np.generic]:
     """Round to the stored type, to the nearest, ties to even; what is too large for float16 becomes its largest."""
+    wide = widened(values)
     if dtype == "float16":
         largest = np.finfo(np.float16).max
-        return np.clip(values.astype(np.float32), -largest, largest).astype(np.float16)
+        return np.clip(wide, -largest, largest).astype(np.float16)
     if dtype == "bfloat16":
-        bits = values.astype(np.float32).view(np.uint32)
+        bits = wide.view(np.uint32)
         return ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    return values.astype(np.float32)
+    return wide
 
 
-def decode(stored: npt.NDArray[np.generic], dtype: DType) -> Floats:
-    """Give stored numbers as float32."""
-    if dtype == "bfloat16":
+def all_finite(stored: npt.NDArray[np.generic]) -> bool:
+    """Tell whether all stored numbers are finite, without a wide copy of them."""
+    if stored.dtype == STORED["bfloat16"]:
+        exponent = np.uint16(0x7F80)  # all of it on: infinite, or no number
+        return not bool(((stored & exponent) == exponent).any())
+    return bool(np.isfinite(stored).all())
+
+
+def widened(stored: npt.NDArray[np.generic]) -> Floats:
+    """Give stored numbers as float32; their type tells what they are."""
+    if stored.dtype == STORED["bfloat16"]:
         return (stored.astype(np.uint32) << 16).view(np.float32)
     return stored.astype(np.float32, copy=False)

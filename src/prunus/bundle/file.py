@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from prunus.bundle.bundle import Array, Bundle
 from prunus.bundle.container import METADATA_KEY, check_parts, header_text, parse_json, read_container
-from prunus.bundle.dtypes import STORED, DType, decode, encode
+from prunus.bundle.dtypes import STORED, DType, all_finite, encode
 from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry
 from prunus.bundle.index import encode_index
 from prunus.bundle.reading import PIECES, check_arrays, read_arrays
@@ -145,6 +145,6 @@ def _joined(header: FileHeader, arrays: dict[str, Array]) -> dict[str, Array]:
         pieces: Sequence[Array] = [arrays[name].reshape(-1) for name, _ in PIECES[part](header)]
         joined = np.concatenate([np.zeros(0, pieces[0].dtype if pieces else np.float32), *pieces])
         found[part] = encode(joined, header.dtype) if part in ("kernels", "heads") else joined
-        if part in ("kernels", "heads") and not np.isfinite(decode(found[part], header.dtype)).all():
+        if part in ("kernels", "heads") and not all_finite(found[part]):
             raise BundleError(f"a weight is too large for {header.dtype}; write the model as float32")
     return found

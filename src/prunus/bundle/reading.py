@@ -10,7 +10,7 @@ import numpy as np
 
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Array
-from prunus.bundle.dtypes import CODES, STORED, decode
+from prunus.bundle.dtypes import CODES, STORED, all_finite
 from prunus.bundle.header import FileHeader
 from prunus.bundle.index import decode_index
 from prunus.errors import BundleError
@@ -30,7 +30,7 @@ def read_arrays(file: BufferedReader, header: FileHeader, digest: hashlib._Hash)
             if file.readinto(stored.reshape(-1).view(np.uint8).data) != stored.nbytes:
                 raise ValueError("it ends too early")
             digest.update(stored.data)
-            found[name] = stored if where.code in ("U8", "F32") else decode(stored, header.dtype)
+            found[name] = stored
     return found
 
 
@@ -47,7 +47,7 @@ def check_arrays(header: FileHeader, arrays: dict[str, Array]) -> None:
             if entry.kept % 8 and int(mask[-1]) >> entry.kept % 8:
                 raise BundleError(f"the mask of {domain!r} has bits behind the last kernel of layer {layer!r}")
     for name, array in arrays.items():
-        if array.dtype == np.float32 and not np.isfinite(array).all():
+        if array.dtype != np.uint8 and not all_finite(array):
             raise BundleError(f"{name!r} holds numbers that are not finite")
 
 

@@ -32,6 +32,6 @@ class DomainNetwork:
 
 def domain_network(bundle: Bundle, domain: str) -> DomainNetwork:
     """Take one domain's network out of a bundle, with all channels of the union."""
-    weight, bias = (bundle.arrays[f"head/{domain}/{key}"].astype(np.float32) for key in ("weight", "bias"))
+    weight, bias = bundle.head(domain)
     manifest = bundle.manifest
     return DomainNetwork(manifest.graph, manifest.image_size, domain_tensors(bundle, domain), weight, bias)

@@ -60,7 +60,7 @@ class ChosenNumbers:
         most = max(len(entry.classes) for entry in self._bundle.manifest.domains.values())
         heads = []
         for domain in self._bundle.domains:
-            array = self._bundle.arrays[f"head/{domain}/{role}"].astype(np.float32)
+            array = self._bundle.head(domain)[("weight", "bias").index(role)]
             padded = np.full((most, *array.shape[1:]), 0.0 if role == "weight" else IMPOSSIBLE, dtype=np.float32)
             padded[: len(array)] = array
             heads.append(padded)

@@ -1,4 +1,4 @@
-"""Run a bundle with the native kernels: one program for all domains, whose weights are the bundle's own arrays."""
+"""Run a bundle with the native kernels: one program for all domains, which reads the bundle's own arrays and holds them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from prunus.bundle.bundle import Array, Bundle
+from prunus.bundle.bundle import Bundle
 from prunus.errors import BundleError, DataError, UnknownNameError
 from prunus.graph.operations import (
     ActivationName,
@@ -48,7 +48,7 @@ class NativeEngine:
         for number, operation in enumerate(self._bundle.manifest.graph):
             STEPS[type(operation)](self, number, operation)
         for domain, place in self._numbers.items():
-            weight, bias = (_plain(self._bundle.arrays[f"head/{domain}/{key}"]) for key in ("weight", "bias"))
+            weight, bias = (self._bundle.arrays[f"head/{domain}/{key}"] for key in ("weight", "bias"))
             self._program.set_head(place, weight, bias)
         self._program.finish()
 
@@ -88,10 +88,10 @@ class NativeEngine:
             ACTIVATIONS[conv.activation],
             conv.slope,
             kept.view(np.uint8),
-            _plain(kernels),  # the program keeps this very array alive and reads it: it must not be copied once more
+            kernels,
         )
         for domain, place in self._numbers.items():
-            used = self._bundle.stored_mask(domain, conv.layer).view(np.uint8)
+            used = self._bundle.packed_mask(domain, conv.layer)
             scale, bias, ones = (self._tensor(domain, number, role) for role in ("scale", "bias", "ones"))
             self._program.set_convolution(len(self.layers), place, used, scale, bias, ones)
         self.layers.append(conv.layer)
@@ -120,8 +120,7 @@ class NativeEngine:
         self._program.add_mean(operation.inputs[0])
 
     def _tensor(self, domain: str, number: int, role: str) -> Floats | None:
-        found = self._bundle.tensor(domain, number, role)
-        return None if found is None else _plain(found)
+        return self._bundle.tensor(domain, number, role)
 
     def _tensors(self, number: int, role: str) -> list[Floats | None]:
         return [self._tensor(domain, number, role) for domain in self._numbers]
@@ -145,8 +144,3 @@ STEPS: dict[type[Any], Callable[[NativeEngine, int, Any], None]] = {
     Pool: NativeEngine._pool,
     Mean: NativeEngine._mean,
 }
-
-
-def _plain(array: Array) -> Floats:
-    """Give an array as the kernels read it."""
-    return np.ascontiguousarray(array, dtype=np.float32)

@@ -31,9 +31,7 @@ class NumpyEngine:
             self._domains[domain] = domain_tensors(self._bundle, domain)
         with np.errstate(all="ignore"):  # a number too large becomes infinite, as elsewhere
             features: Floats = self._features(images.astype(np.float32, copy=False), self._domains[domain])
-            weight, bias = (
-                self._bundle.arrays[f"head/{domain}/{key}"].astype(np.float32) for key in ("weight", "bias")
-            )
+            weight, bias = self._bundle.head(domain)
             logits: Floats = features @ weight.T + bias
         return logits
 

@@ -180,7 +180,7 @@ def _file_costs(bundle: Bundle, recipe: Recipe) -> CostReport:
 
 
 def _bits(bundle: Bundle, prefix: str) -> int:
-    return sum(8 * array.nbytes for name, array in bundle.arrays.items() if name.startswith(prefix))
+    return sum(32 * array.size for name, array in bundle.arrays.items() if name.startswith(prefix))
 
 
 def _locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:

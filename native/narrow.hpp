@@ -1,0 +1,37 @@
+// Keep what a mask of bits keeps, and widen narrow numbers, where the processor has no instructions for it.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+namespace prunus {
+
+static inline long compress_bit_by_bit(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel,
+                                       uint32_t first, float* kept, uint32_t* offsets) {
+  long count = 0;
+  for (int place = 0; bits; place++, bits >>= 1) {
+    if (bits & 1) {
+      kept[count] = weights[place];
+      offsets[count] = first + columns[place] * channel;
+      count++;
+    }
+  }
+  return count;
+}
+
+static inline float float_of_bits(uint32_t bits) {
+  float found;
+  std::memcpy(&found, &bits, sizeof found);
+  return found;
+}
+
+static inline float widen_brain(uint16_t bits) { return float_of_bits(static_cast<uint32_t>(bits) << 16); }
+
+static inline float widen_half(uint16_t bits) {
+  const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 0x3ffu;
+  if (exponent == 31) return float_of_bits(sign | 0x7f800000u | fraction << 13);
+  if (exponent) return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+  const float small = static_cast<float>(fraction) * 0x1p-24f;  // exact: so small that it has no leading one
+  return sign ? -small : small;
+}
+
+}  // namespace prunus
