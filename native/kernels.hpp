@@ -168,7 +168,7 @@ struct Kernels {
   void (*pointwise)(const Pointwise&, long first_block, long last_block);
   void (*dense_pointwise)(const DensePointwise&, int first_panel, int last_panel, long first_block, long last_block);
   void (*classify)(const Classifier&, int first_class, int last_class);
-  void (*pool)(const Pooling&, long first_block, long last_block);
+  void (*pool)(const Pooling&, long blocks);
   void (*elementwise)(const Elementwise&, long first_block, long last_block);
   void (*layer_norm)(const LayerNorm&, long first_block, long last_block);
   float (*sum)(const float* plane, long count);

@@ -17,8 +17,8 @@ static void classify(const Classifier& j, int first_class, int last_class) {
   }
 }
 
-static void pool(const Pooling& j, long first_block, long last_block) {
-  for (long place = first_block * kBlock; place < last_block * kBlock; place += Vec::width) {
+static void pool(const Pooling& j, long blocks) {
+  for (long place = 0; place < blocks * kBlock; place += Vec::width) {
     const Vec start = Vec::all(j.largest ? -__builtin_inff() : 0.0f);
     Vec found = start, strange = Vec::zero();  // the largest of numbers of which one is none, is none
     for (int t = 0; t < j.window.taps; t++) {

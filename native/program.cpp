@@ -70,9 +70,7 @@ void Program::join_values() {
   }
 }
 
-// Give every value that lies in no other a slot; a slot is free again after the last step that reads what lies in it. Several
-// threads keep what they have written in their caches: then a slot is only for values of one size, of which every thread has
-// the same part.
+// Give every value that lies in no other a slot; a slot is free again after the last step that reads what lies in it.
 void Program::place_values() {
   const int values = static_cast<int>(shapes_.size());
   std::vector<int> outer(values);
@@ -103,7 +101,6 @@ void Program::place_values() {
 int Program::take_slot(std::vector<int>& free, long size) {
   auto best = free.end();
   for (auto it = free.begin(); it != free.end(); ++it) {
-    if (threads_ > 1 && slot_sizes_[*it] != size) continue;
     const bool fits = slot_sizes_[*it] >= size;
     if (best == free.end() || (fits ? slot_sizes_[*best] < size || slot_sizes_[*it] < slot_sizes_[*best]
                                     : slot_sizes_[*best] < size && slot_sizes_[*it] > slot_sizes_[*best]))
@@ -134,8 +131,7 @@ void Program::prepare(Context& context, long images) const {
     context.slots.push_back(place);
     place += images * size + slack_;
   }
-  context.splits.resize(splits_.size());
-  for (SplitRoom& each : context.splits) each.holds = -1;
+  context.split.holds = -1;
   context.scratch.resize(threads_);
   for (Scratch& each : context.scratch) each.sums.grow(kOutputBlock * 3 * kBlock);
 }

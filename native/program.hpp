@@ -38,7 +38,7 @@ struct SplitValue {
 
 struct SplitRoom {
   Floats planes;
-  int holds = -1;  // which split value
+  int holds;  // which split value; -1: none
 };
 
 // What one run needs: room for values and scratch, and its threads.
@@ -48,7 +48,7 @@ struct Context {
   Workers& workers;
   Floats arena;                // of all values
   std::vector<float*> slots;   // places in it
-  std::vector<SplitRoom> splits;
+  SplitRoom split;
   Floats cropped, gathered, widened;
   std::vector<Scratch> scratch;  // by worker
 };
@@ -67,6 +67,14 @@ struct Run {
   void each(long blocks, int channels, Work&& work, int unit = 1, long tile = 3) const {
     const Pieces pieces(images, blocks, channels, context.workers.threads(), unit, tile);
     context.workers.each(pieces.count(), [&](long item, int worker) { work(pieces[item], worker); });
+  }
+
+  // Call work(image, channel) for every channel: for steps that read and write everything once, as fast as memory comes.
+  template <class Work>
+  void each_channel(int channels, Work&& work) const {
+    each(1, channels, [&](const Piece& piece, int) {
+      for (int c = piece.first_channel; c < piece.last_channel; c++) work(piece.image, c);
+    });
   }
 };
 
@@ -106,8 +114,6 @@ class Program {
   bool lies_within(int value, int other, long first_channel) const {
     return homes_[value].within == other && homes_[value].first_channel == first_channel;
   }
-  // Threads keep what they have written in their caches: with several, each kind of plane has a place of its own.
-  int split_room(int split) const { return threads_ > 1 ? split : 0; }
 
  private:
   struct Head {

@@ -57,14 +57,11 @@ void JoinStep::run(const Run& run) const {
     const bool here = run.program.lies_within(value, output, static_cast<long>(sources.size()));
     for (int c = 0; c < run.program.shape(value).channels; c++) sources.emplace_back(here ? -1 : value, c);
   }
-  run.each(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
-    const long first = piece.first_block * kBlock, count = piece.last_block * kBlock - first;
-    for (int c = piece.first_channel; c < piece.last_channel; c++) {
-      float* to = run.value(output, piece.image) + c * shape.plane() + first;
-      if (static_cast<size_t>(c) >= sources.size()) std::fill_n(to, count, 0.0f);
-      else if (const auto [value, channel] = sources[c]; value >= 0)
-        std::copy_n(run.value(value, piece.image) + channel * shape.plane() + first, count, to);
-    }
+  run.each_channel(shape.channels, [&](long image, long c) {
+    float* to = run.value(output, image) + c * shape.plane();
+    if (static_cast<size_t>(c) >= sources.size()) std::fill_n(to, shape.plane(), 0.0f);
+    else if (const auto [value, channel] = sources[c]; value >= 0)
+      std::copy_n(run.value(value, image) + channel * shape.plane(), shape.plane(), to);
   });
 }
 
@@ -91,29 +88,20 @@ void PoolStep::run(const Run& run) const {
   windows_.prepare_all(run, inputs[0], in.channels);
   const long channel = windows_.copies() ? windows_.channel() : in.plane(), plane = windows_.lattice().plane();
   if (windows_.crops()) run.context.cropped.grow(run.images * out.channels * plane);
-  run.each(windows_.lattice().blocks(), out.channels, [&](const Piece& piece, int) {
-    for (int c = piece.first_channel; c < piece.last_channel; c++) {
-      float* found = windows_.crops() ? run.context.cropped.data() + (piece.image * out.channels + c) * plane
-                                      : run.value(output, piece.image) + c * out.plane();
-      const Pooling j{windows_.window(), largest_, windows_.prepare(run, inputs[0], piece.image) + c * channel,
-                      factors_.data(), found};
-      run.program.kernels().pool(j, piece.first_block, piece.last_block);
-    }
-  });
-  if (!windows_.crops()) return;
-  run.context.workers.each(run.images * out.channels, [&](long item, int) {
-    const long image = item / out.channels, c = item % out.channels;
-    windows_.crop(run.context.cropped.data() + item * plane, run.value(output, image) + c * out.plane());
+  run.each_channel(out.channels, [&](long image, long c) {
+    float* target = run.value(output, image) + c * out.plane();
+    float* found = windows_.crops() ? run.context.cropped.data() + (image * out.channels + c) * plane : target;
+    const Pooling j{windows_.window(), largest_, windows_.prepare(run, inputs[0], image) + c * channel, factors_.data(), found};
+    run.program.kernels().pool(j, windows_.lattice().blocks());
+    if (windows_.crops()) windows_.crop(found, target);
   });
 }
 
 void MeanStep::run(const Run& run) const {
   const Shape &in = run.program.shape(inputs[0]), &out = run.program.shape(output);
-  run.each(out.blocks(), in.channels, [&](const Piece& piece, int) {
-    for (int c = piece.first_channel; c < piece.last_channel; c++)
-      run.value(output, piece.image)[c * out.plane()] =
-          run.program.kernels().sum(run.value(inputs[0], piece.image) + c * in.plane(), in.pixels()) /
-          static_cast<float>(in.pixels());
+  run.each_channel(in.channels, [&](long image, long c) {
+    run.value(output, image)[c * out.plane()] =
+        run.program.kernels().sum(run.value(inputs[0], image) + c * in.plane(), in.pixels()) / static_cast<float>(in.pixels());
   });
 }
 

@@ -58,7 +58,7 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
   }
 }
 
-void Windows::split(const Kernels& kernels, const float* input, float* phases, long first_row, long last_row) const {
+void Windows::split(const Kernels& kernels, const float* input, float* phases) const {
   const int down = spec_.stride[0], across = spec_.stride[1], width = lattice_.width;
   const long plane = lattice_.plane();
   const auto place_of = [&](int row, int column) -> float* {
@@ -66,9 +66,9 @@ void Windows::split(const Kernels& kernels, const float* input, float* phases, l
     return std::binary_search(phases_.begin(), phases_.end(), phase) ? phases + place(phase) * plane : nullptr;
   };
   for (int a = 0; a < std::min(down, input_.height); a++) {
-    const long rows = std::min<long>(extent(input_.height, a, down), last_row);
+    const int rows = extent(input_.height, a, down);
     float *even = place_of(a, 0), *odd = across == 2 ? place_of(a, 1) : nullptr;
-    for (long r = first_row; r < rows; r++) {
+    for (long r = 0; r < rows; r++) {
       const float* from = input + (r * down + a) * input_.width;
       const long to = r * width;
       if (across == 2) {
@@ -93,30 +93,26 @@ void Windows::announce(Program& program, int value) {
 
 void Windows::prepare_all(const Run& run, int value, int channels) const {
   if (!copies_) return;
-  SplitRoom& room = run.context.splits[run.program.split_room(split_)];
+  SplitRoom& room = run.context.split;
   if (room.holds == split_) return;
   room.holds = split_;
   const long size = channels * channel();
   room.planes.grow(2 * run.program.slack() + run.images * size);
   float* phases = room.planes.data() + run.program.slack();
-  const auto row = [&](long block) { return (block * kBlock + lattice_.width - 1) / lattice_.width; };  // the first from it on
-  run.each(lattice_.blocks(), channels, [&](const Piece& piece, int) {
-    for (int c = piece.first_channel; c < piece.last_channel; c++)
-      split(run.program.kernels(), run.value(value, piece.image) + c * input_.plane(),
-            phases + piece.image * size + c * channel(), row(piece.first_block), row(piece.last_block));
+  run.each_channel(channels, [&](long image, long c) {
+    split(run.program.kernels(), run.value(value, image) + c * input_.plane(), phases + image * size + c * channel());
   });
 }
 
 const float* Windows::prepare(const Run& run, int value, long image) const {
   if (!copies_) return run.value(value, image);
-  const SplitRoom& room = run.context.splits[run.program.split_room(split_)];
-  return room.planes.data() + run.program.slack() + image * run.program.shape(value).channels * channel();
+  return run.context.split.planes.data() + run.program.slack() + image * run.program.shape(value).channels * channel();
 }
 
 Floats Windows::ones(const Kernels& kernels, long slack) const {
   Floats image(input_.plane() + 2 * kBlock), planes(2 * slack + channel());
   std::fill_n(image.data(), input_.pixels(), 1.0f);
-  if (copies_) split(kernels, image.data(), planes.data() + slack, 0, lattice_.height);
+  if (copies_) split(kernels, image.data(), planes.data() + slack);
   else std::copy_n(image.data(), input_.pixels(), planes.data() + slack);
   return planes;
 }

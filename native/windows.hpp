@@ -27,8 +27,8 @@ class Windows {
   long channel() const { return lattice_.channels * lattice_.plane(); }
   long reach() const { return reach_; }
 
-  // Split some rows of the lattice of one input channel into its phases; may read two blocks behind it.
-  void split(const Kernels& kernels, const float* input, float* phases, long first_row, long last_row) const;
+  // Split one channel of the input into its phases; may read two blocks behind it.
+  void split(const Kernels& kernels, const float* input, float* phases) const;
   // Copy one output channel from the lattice to where it belongs.
   void crop(const float* lattice, float* output) const;
   // Say before anything is run which value is to be prepared.

@@ -23,7 +23,9 @@ class Timing:
 
 
 def take_turns(runs: Mapping[Key, Callable[[], object]], rounds: int, pause: float = 0.0) -> dict[Key, Timing]:
-    """Time every run once a round, in another order each time: what ran just before leaves its traces in the caches.
+    """Time every run once a round, in another order each time, as one of many calls in a row.
+
+    A call before the timed one wakes its threads and fills the caches with what it needs, not with what ran before.
 
     Args:
         pause: seconds between two runs, for threads of the last one that still spin.
@@ -35,6 +37,7 @@ def take_turns(runs: Mapping[Key, Callable[[], object]], rounds: int, pause: flo
         for key in order:
             if pause:
                 time.sleep(pause)
+            runs[key]()
             began = time.perf_counter()
             runs[key]()
             seconds[key].append(time.perf_counter() - began)
