@@ -31,7 +31,7 @@ def bound(bundle: Bundle, dtype: DType) -> int:
     width, layers = STORED[dtype].itemsize, list(bundle.manifest.convs)
     kept = {layer: bundle.arrays[f"kernels/{layer}"] for layer in layers}
     weights = width * sum(array.size for array in kept.values())
-    index = sum(encode_index(bundle.stored(layer)[0])[1].size for layer in layers)
+    index = sum(encode_index(bundle.kept(layer))[1].size for layer in layers)
     masks = sum(-(-len(array) * len(bundle.domains) // 8) for array in kept.values())
     norms = sum(array.nbytes for name, array in bundle.arrays.items() if name.startswith(("norm/", "shared/")))
     heads = width * sum(array.size for name, array in bundle.arrays.items() if name.startswith("head/"))

@@ -1,7 +1,5 @@
 #include "convolution.hpp"
 
-#include <numeric>
-
 #include "depthwise.hpp"
 #include "direct.hpp"
 #include "pointwise.hpp"
@@ -13,7 +11,7 @@ Convolution::Convolution(const ConvolutionSpec& spec, Program& program, int inpu
       kernels_(program.kernels()),
       windows_(spec.window, program.shape(input), program.shape(program.next_value())),
       channel_(windows_.copies() ? windows_.channel() : program.shape(input).plane()),
-      num_kept_(std::accumulate(kept.kernels, kept.kernels + static_cast<long>(spec.outputs) * spec.group_inputs(), 0L)),
+      num_kept_(kept.kernels.count(0, static_cast<long>(spec.outputs) * spec.group_inputs())),
       weights_(kept.weights),
       domains_(program.domains()) {
   windows_.announce(program, input);

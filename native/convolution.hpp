@@ -19,10 +19,9 @@ struct ConvolutionSpec {
   int group_outputs() const { return outputs / groups; }
 };
 
-// The kept kernels of a layer: a byte for each of all, in stored order, which is read once, and the numbers of those that are
-// on. Windows are stored by group, input, output; single pixels by group, output, input.
+// The kept kernels of a layer: a bit for each of all, in stored order, and the numbers of those that are on. Windows are stored by group, input, output; single pixels by group, output, input.
 struct Kept {
-  const uint8_t* kernels;
+  Bits kernels;
   Numbers weights;
 };
 

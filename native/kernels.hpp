@@ -77,11 +77,12 @@ struct Selection {
   const uint32_t* union_start;  // [outputs][spans], and the end
   long all;                     // kept weights of the layer
   const float* weights;         // of the first list on
-  const uint8_t* columns;       // of every kept weight: its input, counted from its span's first
+  const uint8_t* columns;       // of every kept weight: its input, counted from its span's first; or null, then there is
+  Bits union_bits;              // of every weight: is it kept
+  long inputs;                  // of a group: so many bits has an output
   Bits used;                    // of every kept weight
-  const uint32_t* span_first;   // of every span: where its first input lies
-  int first_output, group_outputs;
-  uint32_t group;               // floats from the inputs of one group to those of the next
+  const uint32_t* span_first;   // of every span: its first input, and the end
+  int first_output, group_outputs, total_outputs;
   uint32_t channel;             // floats from one input to the next
   uint32_t* start;              // [blocks][outputs + 1]: where lists begin; those of the first output are given, others found
   float* kept;

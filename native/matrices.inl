@@ -1,27 +1,53 @@
 // Convolutions of single pixels: sparse and dense products.
 
+// Bits of a range, sixteen at once where nothing is read behind the last.
+static inline uint32_t some_bits(Bits bits, long first, long end, long all) {
+  const uint32_t own = end - first < kBlock ? (1u << (end - first)) - 1 : 0xffffu;
+  if (first + 2 * kBlock <= all) return bits.sixteen(first) & own;
+  uint32_t found = 0;
+  for (long i = first; i < end && i < first + kBlock; i++) found |= static_cast<uint32_t>(bits[i]) << (i - first);
+  return found;
+}
+
+// Select from a list of weights with columns: gives how many.
+static inline long select_list(const Selection& s, uint32_t k, uint32_t end, uint32_t first, float* kept, uint32_t* offsets) {
+  long found = 0;
+  for (const uint32_t begin = s.union_start[0]; k < end; k += kBlock) {
+    const auto compress = k + kBlock <= s.all ? Vec::compress : compress_bit_by_bit;  // nothing is read behind the last
+    found += compress(s.weights + (k - begin), s.columns + k, some_bits(s.used, k, end, s.all), s.channel, first, kept + found,
+                      offsets + found);
+  }
+  return found;
+}
+
+// The same where a bit of every weight tells whether it is kept.
+static inline long select_bits(const Selection& s, uint32_t k, long place, long last, uint32_t first, float* kept, uint32_t* offsets) {
+  const long outputs = s.total_outputs, begin = s.union_start[0];
+  long found = 0;
+  for (; place < last; place += kBlock, first += kBlock * s.channel) {
+    const uint32_t here = some_bits(s.union_bits, place, last, outputs * s.inputs), count = __builtin_popcount(here);
+    const auto expand = k + kBlock <= s.all ? Vec::expand : expand_bit_by_bit;
+    found += expand(s.weights + (k - begin), here, some_bits(s.used, k, k + count, s.all), s.channel, first, kept + found,
+                    offsets + found);
+    k += count;
+  }
+  return found;
+}
+
 static void select(const Selection& s) {
   const uint32_t* list = s.union_start;
-  const uint32_t begin = list[0];
   for (long o = 0; o < s.outputs; o++) {
-    const uint32_t group = (s.first_output + o) / s.group_outputs * s.group;
+    const long output = s.first_output + o;
+    const uint32_t group = static_cast<uint32_t>(output / s.group_outputs * s.inputs * s.channel);
     for (long block = 0, span = 0; block < s.blocks; block++) {
       uint32_t* start = s.start + block * (s.outputs + 1) + o;
       uint32_t found = start[0];
       for (const long last = span + s.block_spans[block]; span < last; span++, list++) {
-        for (uint32_t k = list[0]; k < list[1]; k += kBlock) {
-          const uint32_t own = list[1] - k < kBlock ? (1u << (list[1] - k)) - 1 : 0xffffu;
-          const uint32_t first = group + s.span_first[span];
-          if (k + 2 * kBlock <= s.all) {
-            found += static_cast<uint32_t>(Vec::compress(s.weights + (k - begin), s.columns + k, s.used.sixteen(k) & own,
-                                                         s.channel, first, s.kept + found, s.offsets + found));
-          } else {  // nothing is read behind the last
-            uint32_t bits = 0;
-            for (uint32_t i = 0; i < kBlock && k + i < list[1]; i++) bits |= static_cast<uint32_t>(s.used[k + i]) << i;
-            found += static_cast<uint32_t>(compress_bit_by_bit(s.weights + (k - begin), s.columns + k, bits, s.channel, first,
-                                                               s.kept + found, s.offsets + found));
-          }
-        }
+        const uint32_t edge = s.span_first[span], first = group + edge * s.channel;
+        found += static_cast<uint32_t>(
+            s.columns ? select_list(s, list[0], list[1], first, s.kept + found, s.offsets + found)
+                      : select_bits(s, list[0], output * s.inputs + edge, output * s.inputs + s.span_first[span + 1], first,
+                                    s.kept + found, s.offsets + found));
       }
       start[1] = found;
     }

@@ -66,10 +66,10 @@ class NativeProgram {
   void add_convolution(std::vector<int> inputs, int groups, const prunus::WindowSpec& window, int activation, float slope,
                        const Array<uint8_t>& kept, const Stored& kernels) {
     const prunus::Shape &in = program_.shape(inputs.at(0)), &out = program_.shape(program_.next_value());
-    expect(kept.size() == static_cast<size_t>(out.channels) * (in.channels / groups), "kept has another size");
+    expect(kept.size() == (static_cast<size_t>(out.channels) * (in.channels / groups) + 7) / 8, "kept has another size");
     const prunus::ConvolutionSpec spec{in.channels, out.channels, groups, window, static_cast<Activation>(activation), slope};
-    auto step = prunus::make_convolution(spec, program_, inputs[0], {kept.data(), numbers(kernels)});
-    hold(kernels);
+    auto step = prunus::make_convolution(spec, program_, inputs[0], {{kept.data()}, numbers(kernels)});
+    hold(kept), hold(kernels);
     convolutions_.push_back(step.get());
     sizes_.push_back({kernels.shape(0), static_cast<size_t>(out.channels),
                       static_cast<size_t>(window.kernel[0]) * window.kernel[1]});

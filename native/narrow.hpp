@@ -18,6 +18,19 @@ static inline long compress_bit_by_bit(const float* weights, const uint8_t* colu
   return count;
 }
 
+// The same where kept weights are bits of a lattice: of sixteen inputs `here` are kept, and of those kept `used` are used.
+static inline long expand_bit_by_bit(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first,
+                                     float* kept, uint32_t* offsets) {
+  long count = 0;
+  for (; here; here >>= 1, first += channel) {
+    if (!(here & 1)) continue;
+    if (used & 1) kept[count] = *weights, offsets[count] = first, count++;
+    used >>= 1;
+    weights++;
+  }
+  return count;
+}
+
 static inline float float_of_bits(uint32_t bits) {
   float found;
   std::memcpy(&found, &bits, sizeof found);

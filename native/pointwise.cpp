@@ -6,6 +6,7 @@ namespace prunus {
 
 namespace {
 
+constexpr double kManyKept = 0.6;    // of all weights: then bits tell where they are as fast as columns, and are there anyway
 constexpr long kShortList = 24;      // weights: fewer are not worth the beginning of a list
 constexpr long kListChunk = 8192;    // weights: with their places 64 KiB
 constexpr long kListPerInput = 14;   // weights that each input must meet in a chunk to be worth reading again
@@ -21,28 +22,32 @@ bool dense_is_faster(long used, long inputs, long outputs, long blocks) {
 }  // namespace
 
 PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
-    : Convolution(spec, program, input, kept), threads_(program.threads()), domains_(program.domains()) {
+    : Convolution(spec, program, input, kept),
+      union_bits_(kept.kernels),
+      threads_(program.threads()),
+      domains_(program.domains()) {
   const long inputs = spec_.group_inputs();
   const long fitting = (inputs + kInputBlock - 1L) / kInputBlock, worthwhile = num_kept_ / spec_.outputs / kShortList;
   const long blocks = std::max(1L, std::min(fitting, worthwhile));
-  std::vector<long> edges;  // of spans
   for (long block = 0; block < blocks; block++) {
-    const size_t before = edges.size();
-    for (long i = inputs * block / blocks; i < inputs * (block + 1) / blocks; i += kSpan) edges.push_back(i);
-    block_spans_.push_back(static_cast<uint16_t>(edges.size() - before));
+    const size_t before = span_first_.size();
+    for (long i = inputs * block / blocks; i < inputs * (block + 1) / blocks; i += kSpan)
+      span_first_.push_back(static_cast<uint32_t>(i));
+    block_spans_.push_back(static_cast<uint16_t>(span_first_.size() - before));
   }
-  for (long edge : edges) span_first_.push_back(static_cast<uint32_t>(edge * channel_));
-  edges.push_back(inputs);
-  columns_.reserve(num_kept_);
+  span_first_.push_back(static_cast<uint32_t>(inputs));
+  const bool few = num_kept_ < kManyKept * spec_.outputs * inputs;
+  if (few) columns_.reserve(num_kept_);
   union_start_.reserve(static_cast<size_t>(spec_.outputs) * spans() + 1);
+  union_start_.push_back(0);
   for (long o = 0; o < spec_.outputs; o++) {
     for (int span = 0; span < spans(); span++) {
-      union_start_.push_back(static_cast<uint32_t>(columns_.size()));
-      for (long i = edges[span]; i < edges[span + 1]; i++)
-        if (kept.kernels[o * inputs + i]) columns_.push_back(static_cast<uint8_t>(i - edges[span]));
+      const long first = o * inputs + span_first_[span], last = o * inputs + span_first_[span + 1];
+      union_start_.push_back(union_start_.back() + static_cast<uint32_t>(union_bits_.count(first, last)));
+      for (long i = first; few && i < last; i++)
+        if (union_bits_[i]) columns_.push_back(static_cast<uint8_t>(i - first));
     }
   }
-  union_start_.push_back(static_cast<uint32_t>(columns_.size()));
 }
 
 void PointwiseConvolution::set_used(int domain, Bits used) {
@@ -62,10 +67,8 @@ void PointwiseConvolution::fill_rows() {
   weights_.precision == Precision::single ? void(std::copy_n(weights_.single(), num_kept_, kept.data()))
                                           : kernels_.widen(weights_.narrow(), weights_.precision, kept.data(), num_kept_);
   rows_.assign(all, 0.0f);
-  for (long o = 0; o < spec_.outputs; o++)
-    for (int span = 0; span < spans(); span++)
-      for (uint32_t k = union_start_[o * spans() + span]; k < union_start_[o * spans() + span + 1]; k++)
-        rows_[o * spec_.inputs + span_first_[span] / channel_ + columns_[k]] = kept[k];
+  for (long i = 0, k = 0; i < all; i++)
+    if (union_bits_[i]) rows_[i] = kept[k++];
 }
 
 // Divide the outputs into chunks whose lists stay in the second-level cache, and give every thread some; but where there are
@@ -130,9 +133,9 @@ void PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) 
     kernels_.widen(weights_.narrow() + list[0], weights_.precision, scratch.widened.data(), count);
   }
   const float* weights = narrow ? scratch.widened.data() : weights_.single() + list[0];
-  kernels_.select({outputs, blocks, spans(), block_spans_.data(), list, num_kept_, weights, columns_.data(), d.used,
-                   span_first_.data(), first, spec_.group_outputs(), static_cast<uint32_t>(spec_.group_inputs() * channel_),
-                   static_cast<uint32_t>(channel_), scratch.start.data(), scratch.kept.data(), scratch.offsets.data()});
+  kernels_.select({outputs, blocks, spans(), block_spans_.data(), list, num_kept_, weights,
+                   columns_.empty() ? nullptr : columns_.data(), union_bits_, spec_.group_inputs(), d.used, span_first_.data(),
+                   first, spec_.group_outputs(), spec_.outputs, static_cast<uint32_t>(channel_), scratch.start.data(), scratch.kept.data(), scratch.offsets.data()});
 }
 
 Pointwise PointwiseConvolution::job(const Run& run, long image, const Lists& d, long chunk, int worker) const {

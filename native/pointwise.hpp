@@ -25,12 +25,13 @@ class PointwiseConvolution : public Convolution {
   void compute_dense(const Run& run) const;
   void select(Scratch& scratch, const Lists& domain, long chunk) const;
   Pointwise job(const Run& run, long image, const Lists& domain, long chunk, int worker) const;
-  int spans() const { return static_cast<int>(span_first_.size()); }
+  int spans() const { return static_cast<int>(span_first_.size()) - 1; }
 
   std::vector<uint16_t> block_spans_;  // of every block of inputs: how many spans it has
-  std::vector<uint32_t> span_first_;   // of every span: where its first input lies
+  std::vector<uint32_t> span_first_;   // of every span: its first input, and the end
   std::vector<uint32_t> union_start_;  // lists of kept weights: [outputs][spans], and the end
-  std::vector<uint8_t> columns_;       // of every kept weight: its input, counted from its span's first
+  Bits union_bits_;                    // of every weight: is it kept
+  std::vector<uint8_t> columns_;       // where few are, of every kept weight: its input, counted from its span's first
   std::vector<float> rows_;            // all weights with zeros between them, where a domain uses them so
   int threads_;
   std::vector<Lists> domains_;

@@ -217,7 +217,7 @@ std::vector<std::string> available_kernels() {
 #if defined(__x86_64__) || defined(_M_X64)
   const bool vectors = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (vectors && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2"))
     found.push_back("avx512");
   if (vectors) found.push_back("avx2");
 #elif defined(__aarch64__)

@@ -64,6 +64,11 @@ struct Vec {
     return compress_bit_by_bit(weights, columns, bits, channel, first, kept, offsets);
   }
 
+  static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
+                     uint32_t* offsets) {
+    return expand_bit_by_bit(weights, here, used, channel, first, kept, offsets);
+  }
+
   static Vec from_half(const uint16_t* p) { return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
   static Vec from_brain(const uint16_t* p) {
     const __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));

@@ -103,6 +103,11 @@ struct Vec {
     return compress_bit_by_bit(weights, columns, bits, channel, first, kept, offsets);
   }
 
+  static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
+                     uint32_t* offsets) {
+    return expand_bit_by_bit(weights, here, used, channel, first, kept, offsets);
+  }
+
   static Vec from_half(const uint16_t* p) {
     return make([&](int i) { return widen_half(p[i]); });
   }

@@ -89,7 +89,7 @@ def exact_logits(bundle: Bundle, images: Floats, domain: str) -> Values:
         ):
             tensors = {role: tensor.astype(np.float64) for role, tensor in own.items()}
             values.append(compute(operation, [values[each] for each in operation.inputs], tensors, shape[1:]))
-    weight, bias = (bundle.arrays[f"head/{domain}/{key}"].astype(np.float64) for key in ("weight", "bias"))
+    weight, bias = (numbers.astype(np.float64) for numbers in bundle.head(domain))
     logits: Values = values[-1].reshape(len(images), manifest.num_features) @ weight.T + bias
     return logits
 

@@ -37,10 +37,11 @@ std::unique_ptr<Step> make_step(const Operation& o, Program& program, std::vecto
   switch (o.kind) {
     case Kind::convolution: {
       const ConvolutionSpec spec{o.in.channels, o.out.channels, o.groups, o.window, o.activation, o.slope};
-      auto step = make_convolution(spec, program, o.inputs[0], {o.kept.data(), o.kernels.numbers()});
+      masks.push_back(packed(o.kept));
+      auto step = make_convolution(spec, program, o.inputs[0], {{masks.back().data()}, o.kernels.numbers()});
       for (int domain = 0; domain < kDomains; domain++) {
         const Tensors& own = o.domains[domain];
-        masks.push_back(own.packed());
+        masks.push_back(packed(own.used));
         step->set_domain(domain, {masks.back().data()}, or_null(own.scale), or_null(own.bias), or_null(own.ones));
       }
       return step;

@@ -11,12 +11,14 @@ namespace prunus::test {
 struct Tensors {
   std::vector<float> scale, bias, ones;
   std::vector<uint8_t> used;  // of the kept kernels of a convolution
-  std::vector<uint8_t> packed() const {  // eight to a byte
-    std::vector<uint8_t> found((used.size() + 7) / 8);
-    for (size_t k = 0; k < used.size(); k++) found[k / 8] |= static_cast<uint8_t>(used[k] << k % 8);
-    return found;
-  }
 };
+
+// Eight switches to a byte, as a file has them.
+inline std::vector<uint8_t> packed(const std::vector<uint8_t>& switches) {
+  std::vector<uint8_t> found((switches.size() + 7) / 8);
+  for (size_t k = 0; k < switches.size(); k++) found[k / 8] |= static_cast<uint8_t>(switches[k] << k % 8);
+  return found;
+}
 
 // Numbers as a file may hold them, and what they are worth.
 struct Stored {

@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 
 from prunus.bundle.bits import pack_bits, unpack_bits
 from prunus.bundle.bundle import Array, Bundle
-from prunus.bundle.dtypes import DType, encode, widened
+from prunus.bundle.dtypes import STORED, DType, encode, widened
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.bundle.header import FORMAT_VERSION
 from prunus.bundle.index import Code, decode_index, encode_index
@@ -317,8 +317,8 @@ def test_numbers_that_cannot_be_are_refused(
         read_bundle(path)
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("float32", 1.1), ("float16", 2.2)])
-def test_reading_takes_no_more_memory_than_the_numbers(tmp_path: Path, dtype: DType, most: float) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_reading_takes_no_more_memory_than_the_file(tmp_path: Path, dtype: DType) -> None:
     conv = CONV.model_copy(update={"was": None, "channels": (512, 3), "kernel": (7, 7), "pads": (3, 3, 3, 3)})
     layers = [conv.model_copy(update={"layer": str(each)}) for each in range(8)]
     entry = DomainEntry(classes=("x",), preprocess=PREPROCESS)
@@ -334,7 +334,7 @@ def test_reading_takes_no_more_memory_than_the_numbers(tmp_path: Path, dtype: DT
     read_bundle(tmp_path / "m.prunus")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < most * (tmp_path / "m.prunus").stat().st_size
+    assert peak < 1.3 * (tmp_path / "m.prunus").stat().st_size
 
 
 def test_every_flipped_bit_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
@@ -397,9 +397,12 @@ def test_a_file_is_the_same_bytes_every_time_in_every_precision(bundle: Bundle, 
     again = read_bundle(tmp_path / "a")
     write_bundle(tmp_path / "b", again, dtype)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert all(
-        np.array_equal(again.arrays[name], array) for name, array in bundle.arrays.items()
-    )  # small whole numbers
+    assert again.stored("conv")[1].dtype == STORED[dtype]  # not widened
+    kept = {
+        name: widened(array) if name.startswith(("kernels/", "head/")) else array
+        for name, array in again.arrays.items()
+    }
+    assert all(np.array_equal(kept[name], array) for name, array in bundle.arrays.items())  # small whole numbers
     with pytest.raises(UnknownNameError, match="unknown dtype 'float8'"):
         write_bundle(tmp_path / "c", bundle, cast("DType", "float8"))
 

@@ -1,5 +1,6 @@
 """The native kernels of every instruction set compute what the operations mean."""
 
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -9,6 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.dtypes import DType
+from prunus.bundle.file import read_bundle, write_bundle
 from prunus.errors import BundleError
 from prunus.graph.operations import ActivationName
 from prunus.images import Floats
@@ -158,14 +161,43 @@ def test_neither_threads_nor_other_images_nor_other_domains_change_an_answer(ker
             assert np.array_equal(engine.logits(images, domain), alone[domain])
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("density", "count"), [(0.2, 1), (0.8, 4), (1.0, 9)])
+def test_half_precision_is_computed_with_as_it_is_stored(
+    tmp_path: Path, kernels: str, dtype: DType, density: float, count: int
+) -> None:
+    write_bundle(tmp_path / "m.prunus", random_bundle(varied_graph(4), 12, density=density, seed=count), dtype)
+    bundle = read_bundle(tmp_path / "m.prunus")
+    for threads in (1, 2):
+        _assert_exact(bundle, _images(bundle, count), kernels, threads)
+    precise = random_bundle(varied_graph(4), 12, density=density, seed=count)
+    assert not np.array_equal(
+        exact_logits(precise, _images(precise, 1), "a"), exact_logits(bundle, _images(bundle, 1), "a")
+    )
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("density", [0.1, 0.5, 0.7, 1.0])
+def test_more_inputs_than_a_byte_counts_are_told_apart(kernels: str, density: float) -> None:
+    graph = make_graph(
+        convolution("wide", [0], (700, 3)),
+        convolution("many", [1], (40, 700), **ONE),
+        convolution("grouped", [1], (8, 175), groups=4, **ONE)
+        if density < 1
+        else convolution("same", [1], (9, 700), **ONE),
+        {"op": "cat", "inputs": (2, 3, 2)},
+    )
+    bundle = random_bundle(graph, 5, density={"wide": 1.0, "many": density, "grouped": density, "same": density})
+    _assert_exact(bundle, _images(bundle, 2), kernels)
+
+
 def test_every_way_to_convolve_is_taken_and_named() -> None:
     graph = make_graph(
         convolution("direct", [0], (32, 3)),
         convolution("depthwise", [1], (32, 1), groups=32),
         convolution("pointwise", [2], (32, 32), **ONE),
         convolution("dense pointwise", [3], (32, 32), **ONE),
-        {"op": "mean", "inputs": (4,)},
-        convolution("vectorwise", [5], (8, 32), **ONE),
     )
     bundle = random_bundle(graph, 8, density={layer: float(layer != "pointwise") or 0.1 for layer in _layers(graph)})
     for kernels in KERNELS:

@@ -48,11 +48,9 @@ class Bundle:
         if domain not in self.manifest.domains:
             raise UnknownNameError("domain", domain, self.domains)
 
-    def stored(self, layer: str) -> tuple[Bools, Array]:
-        """Give which kernels of a layer are kept, and these (K, pixels), both as they are in the file."""
-        conv = self.manifest.convs[layer]
-        kernels = self.arrays[f"kernels/{layer}"]
-        return self._kept(layer), kernels.reshape(len(kernels), conv.kernel[0] * conv.kernel[1])
+    def stored(self, layer: str) -> tuple[Bytes, Array]:
+        """Give which kernels of a layer are kept, eight to a byte, and these (K, height, width), as in the file."""
+        return _bytes(self.arrays[f"union/{layer}"]), self.arrays[f"kernels/{layer}"]
 
     def packed_mask(self, domain: str, layer: str) -> Bytes:
         """Give which of a layer's kept kernels a domain uses, in the order of the file, eight to a byte."""
@@ -62,19 +60,23 @@ class Bundle:
         """Give which of a layer's kept kernels every domain uses, eight to a byte: (domain, K / 8)."""
         return np.stack([self.packed_mask(domain, layer) for domain in self.domains])
 
+    def kept(self, layer: str) -> Bools:
+        """Give which kernels of a layer are kept, in the order of the file."""
+        return unpack_bits(self.stored(layer)[0], self.manifest.convs[layer].num_kernels)
+
     def union(self, layer: str) -> Bools:
         """Give which kernels of a layer are kept: (output, input of a group)."""
-        return from_stored(self._kept(layer), self.manifest.convs[layer])
+        return from_stored(self.kept(layer), self.manifest.convs[layer])
 
     def mask(self, domain: str, layer: str) -> Bools:
         """Give which kernels of a layer a domain uses: (output, input of a group)."""
-        return self._mask(domain, layer, self._kept(layer))
+        return self._mask(domain, layer, self.kept(layer))
 
     def weight(self, layer: str, mask: Bools) -> Floats:
         """Give a layer's dense weight with the kernels of a mask in place and zeros elsewhere."""
         conv = self.manifest.convs[layer]
         weight = np.zeros((conv.num_kernels, *conv.kernel), dtype=np.float32)
-        weight[self._kept(layer)] = widened(self.arrays[f"kernels/{layer}"])
+        weight[self.kept(layer)] = widened(self.arrays[f"kernels/{layer}"])
         weight[~to_stored(mask, conv)] = 0
         return from_stored(weight, conv)
 
@@ -95,11 +97,8 @@ class Bundle:
 
     def layer_masks(self) -> dict[str, Bools]:
         """Give all masks: layer -> (domain, output, input of a group)."""
-        kept = {layer: self._kept(layer) for layer in self.manifest.convs}
+        kept = {layer: self.kept(layer) for layer in self.manifest.convs}
         return {layer: np.stack([self._mask(domain, layer, kept[layer]) for domain in self.domains]) for layer in kept}
-
-    def _kept(self, layer: str) -> Bools:
-        return unpack_bits(_bytes(self.arrays[f"union/{layer}"]), self.manifest.convs[layer].num_kernels)
 
     def _mask(self, domain: str, layer: str, kept: Bools) -> Bools:
         mask = np.zeros_like(kept)

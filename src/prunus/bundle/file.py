@@ -33,7 +33,7 @@ def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
     for name, array in bundle.arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise BundleError(f"{name!r} holds numbers that are not finite; train again with a smaller rate")
-    coded = {layer: encode_index(bundle.stored(layer)[0]) for layer in bundle.manifest.convs}
+    coded = {layer: encode_index(bundle.kept(layer)) for layer in bundle.manifest.convs}
     header = FileHeader(
         format_version=FORMAT_VERSION,
         manifest=bundle.manifest,

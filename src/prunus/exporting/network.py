@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from prunus.bundle.bundle import Bundle
 from prunus.graph.operations import Graph
 from prunus.graph.shapes import Shape, value_shapes

@@ -1,4 +1,4 @@
-"""Run a bundle with the native kernels: one program for all domains, which reads the bundle's own arrays and holds them."""
+"""Run a bundle with the native kernels: one program for all domains, which reads the bundle's own arrays."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class NativeEngine:
             window,
             ACTIVATIONS[conv.activation],
             conv.slope,
-            kept.view(np.uint8),
+            kept,
             kernels,
         )
         for domain, place in self._numbers.items():

@@ -1,0 +1,124 @@
+"""How much memory a loaded model of five domains takes, relative to its file.
+
+    python benchmarks/loaded_memory.py [--network NAME ...] [--json FILE]
+
+In every domain half of the kernels are off, or 90 %, at random. Each file is loaded in a process of its own that has
+run a small model before, so that code is not counted; "loaded" is the peak until the model can be asked, "one image"
+what its first answer takes on top. Wanted is less than 1.5 times the file, and a megabyte for what does not grow with
+it: the header, pages half full. Needs Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from random_models import random_model
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.bundle.dtypes import DType
+from prunus.bundle.file import write_bundle
+from prunus.config import BackboneChoice
+from prunus.measure.machine import describe_machine
+
+NETWORKS = {"wrn28_4": 64, "timm/resnet50": 224, "timm/mobilenetv2_100": 224, "timm/mobilenetv3_large_100": 224}
+DTYPES: tuple[DType, ...] = ("float32", "float16", "bfloat16")
+SPARSITIES = (0.5, 0.9)
+DOMAINS = ("a", "b", "c", "d", "e")
+MOST = 1.5  # times the file
+FIXED = 1_000_000  # bytes
+
+PROBE = """
+import json, sys
+import numpy as np
+from prunus.runtime import Predictor
+
+def ask(path):
+    predictor = Predictor(path)
+    yield predictor
+    size = predictor.bundle.manifest.image_size
+    yield predictor.logits(np.zeros((1, 3, size, size), np.float32), predictor.domains[0])
+
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key))
+
+small = list(ask(sys.argv[1]))
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # forget the peak
+before, peaks = status("VmRSS"), []
+for each in ask(sys.argv[2]):
+    peaks.append(status("VmHWM") - before)
+print(json.dumps(peaks))
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model: bytes of its file, of its process once it is loaded, and once it has answered."""
+
+    network: str
+    off: float
+    dtype: DType
+    file: int
+    loaded: int
+    used: int
+
+    @property
+    def ratio(self) -> float:
+        return self.loaded / self.file
+
+
+def measure(path: Path, small: Path) -> tuple[int, int]:
+    """Give the bytes that a model takes loaded, and with one image."""
+    done = subprocess.run([sys.executable, "-c", PROBE, small, path], capture_output=True, text=True, check=True)
+    loaded, used = json.loads(done.stdout)
+    return loaded, used
+
+
+def load(name: str, size: int | None) -> Backbone:
+    return load_backbone(BackboneChoice(name=name, weights="random", size=size))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", action="append", help=f"{', '.join(NETWORKS)} unless given")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        small, path = Path(folder, "small.prunus"), Path(folder, "model.prunus")
+        write_bundle(small, random_model(load("wrn14_2", 32), 0.5))
+        for name in arguments.network or NETWORKS:
+            backbone = load(name, NETWORKS.get(name))
+            for sparsity in SPARSITIES:
+                bundle = random_model(backbone, sparsity, DOMAINS)
+                for dtype in DTYPES:
+                    write_bundle(path, bundle, dtype)
+                    rows.append(Row(name, sparsity, dtype, path.stat().st_size, *measure(path, small)))
+    table = Table(title=f"megabytes; wanted: loaded less than {MOST} x the file + 1", box=SIMPLE, padding=(0, 1, 0, 0))
+    for column in ("network", "off", "dtype", "file", "loaded", "ratio", "one image"):
+        table.add_column(column, justify="left" if column in ("network", "dtype") else "right", no_wrap=True)
+    for row in rows:
+        shown = (f"{row.file / 1e6:.1f}", f"{row.loaded / 1e6:.1f}", f"{row.ratio:.2f} x")
+        table.add_row(row.network, f"{row.off:.0%}", row.dtype, *shown, f"+ {(row.used - row.loaded) / 1e6:.1f}")
+    Console().print(table)
+    print(describe_machine())
+    if arguments.json:
+        arguments.json.write_text(
+            json.dumps({"machine": describe_machine(), "rows": [asdict(row) for row in rows]}, indent=2) + "\n"
+        )
+    if over := [f"{row.network} {row.dtype}" for row in rows if row.loaded >= MOST * row.file + FIXED]:
+        sys.exit(f"too much memory: {', '.join(over)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Models with random weights whose kernels are switched off at random, for measurements that need no training."""
+
+from __future__ import annotations
+
+import torch
+
+from prunus.backbone.zoo import Backbone
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.manifest import DomainEntry
+from prunus.methods.table import adapt
+from prunus.pruning.pack import pack
+
+CLASSES = ("a", "b")
+
+
+def random_model(backbone: Backbone, sparsity: float, domains: tuple[str, ...] = ("domain",)) -> Bundle:
+    """Pack a network of which every domain uses other kernels."""
+    net = adapt(backbone, dict.fromkeys(domains, CLASSES), "union").eval()
+    assert net.switches is not None
+    scores, generator = net.switches.scores_DM, torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        scores.copy_(torch.where(torch.rand(scores.shape, generator=generator) < sparsity, -1.0, 1.0))
+    entry = DomainEntry(classes=CLASSES, preprocess=backbone.preprocess)
+    return pack(net, backbone, dict.fromkeys(domains, entry), {})
