@@ -17,6 +17,7 @@ from prunus.graph.operations import ActivationName
 from prunus.images import Floats
 from prunus.runtime import _native
 from prunus.runtime.native_engine import NativeEngine
+from prunus.runtime.numpy_engine import NumpyEngine
 
 KERNELS = _native.available_kernels()
 TOLERANCE = 2e-5  # of the largest logit
@@ -190,6 +191,25 @@ def test_more_inputs_than_a_byte_counts_are_told_apart(kernels: str, density: fl
     )
     bundle = random_bundle(graph, 5, density={"wide": 1.0, "many": density, "grouped": density, "same": density})
     _assert_exact(bundle, _images(bundle, 2), kernels)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("side", [1, 3])
+def test_an_overflow_is_seen_by_domains_that_read_it_and_by_no_other(groups: int, side: int) -> None:
+    window = {"kernel": (side, side), "pads": (side // 2,) * 4}
+    graph = make_graph(
+        convolution("stem", [0], (16, 3)), convolution("next", [1], (4, 16 // groups), groups=groups, **window)
+    )
+    drawn = random_bundle(graph, 6, density={"stem": 1.0, "next": 0.2}, seed=3)
+    reads = {domain: drawn.mask(domain, "next").reshape(groups, -1, 16 // groups).any(1).ravel() for domain in "ab"}
+    channel = int(np.flatnonzero(reads["a"] & ~reads["b"])[0])
+    scale = np.where(np.arange(16) == channel, 3e38, 1).astype(np.float32)
+    bundle = Bundle(drawn.manifest, drawn.arrays | {f"norm/{domain}/0.scale": scale for domain in drawn.domains})
+    images = 10 * _images(bundle, 3)
+    engines: list[NumpyEngine | NativeEngine] = [NativeEngine(bundle, 1, kernels) for kernels in KERNELS]
+    for engine in [NumpyEngine(bundle), *engines]:
+        assert not np.isfinite(engine.logits(images, "a")).any()
+        assert np.isfinite(engine.logits(images, "b")).all()
 
 
 def test_every_way_to_convolve_is_taken_and_named() -> None:

@@ -41,6 +41,24 @@ def convolve(x: Values, weight: Values, conv: Conv, groups: int, sides: Pair) ->
     return result.reshape(len(x), len(weight), *sides)
 
 
+def _convolve_used(x: Values, weight: Values, conv: Conv, sides: Pair) -> Values:
+    """Convolve with the kernels that are on: one that is off does not see an overflow, as zero times infinity would."""
+    channels = np.flatnonzero(~np.isfinite(x).all(axis=(0, 2, 3)))
+    if not channels.size:
+        return convolve(x, weight, conv, conv.groups, sides)
+    outputs, inputs = len(weight) // conv.groups, weight.shape[1]
+    finite = x.copy()
+    finite[:, channels] = 0
+    result = convolve(finite, weight, conv, conv.groups, sides)
+    for channel in channels:
+        first, within = channel // inputs * outputs, channel % inputs
+        own = weight[first : first + outputs, within : within + 1]
+        used = first + np.flatnonzero(own.any(axis=(1, 2, 3)))
+        if used.size:
+            result[:, used] += convolve(x[:, channel : channel + 1], weight[used, within : within + 1], conv, 1, sides)
+    return result
+
+
 def _convolve_depthwise(x: Values, weight: Values, conv: Conv, sides: Pair) -> Values:
     result = np.zeros((*x.shape[:2], *sides), dtype=x.dtype)
     taps = _taps(x, conv.kernel, conv.dilation, conv.stride, sides)
@@ -83,7 +101,7 @@ def _activated(operation: Conv | Affine | Add | Mul, x: Values) -> Values:
 
 def _conv(conv: Conv, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
     x = inputs[0]
-    result = convolve(x, tensors["weight"], conv, conv.groups, sides)
+    result = _convolve_used(x, tensors["weight"], conv, sides)
     if "ones" in tensors:
         plane = np.ones((1, 1, *x.shape[2:]), dtype=x.dtype)
         result = result + convolve(plane, tensors["ones"][:, None], conv, 1, sides)
