@@ -34,7 +34,7 @@ void Convolution::set_domain(int domain, Bits used, const float* scale, const fl
 }
 
 void Convolution::run(const Run& run) const {
-  windows_.prepare_all(run, inputs[0], spec_.inputs);
+  windows_.prepare(run, inputs[0], spec_.inputs);
   compute(run);
 }
 

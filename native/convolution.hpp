@@ -41,7 +41,7 @@ class Convolution : public Step {
   Epilogue epilogue(const Run& run, long image, int first_output) const;
   // All weights, widened if they must be.
   const float* weights(const Run& run) const;
-  const float* input(const Run& run, long image) const { return windows_.prepare(run, inputs[0], image); }
+  const float* input(const Run& run, long image) const { return windows_.prepared(run, inputs[0], image); }
   const float* ones_weights(int domain, long output) const;  // null where the domain has none
   const float* ones() const { return ones_.data() + ones_slack(); }
 

@@ -1,19 +1,13 @@
 #include "direct.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace prunus {
-
-namespace {
-constexpr long kMostStarts = 1L << 22;  // of lists: 16 MiB for each domain, far above any real layer
-}  // namespace
 
 DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
     : Convolution(spec, program, input, kept), domains_(program.domains()) {
   const int outputs = spec_.group_outputs(), inputs = spec_.group_inputs(), blocks = blocks_of_outputs();
-  if (static_cast<long>(blocks) * spec_.inputs > kMostStarts)
-    throw std::length_error("a convolution of so many channels is more than this engine takes");
+  program.count_kept((program.domains() + 1L) * blocks * (spec_.inputs + 1L));  // where lists begin
   const bool reordered = windows_.window().taps == 1;  // a padded 1x1 layer: rare, so that a copy will do
   std::vector<uint32_t> rank(reordered ? static_cast<size_t>(spec_.outputs) * inputs : 0);
   for (size_t k = 0, next = 0; k < rank.size(); k++) rank[k] = static_cast<uint32_t>(kept.kernels[k] ? next++ : next);
@@ -39,8 +33,7 @@ DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& progr
   }
   if (!reordered) return;
   std::vector<float> in_order(num_kept_);
-  weights_.precision == Precision::single ? void(std::copy_n(weights_.single(), num_kept_, in_order.data()))
-                                          : kernels_.widen(weights_.narrow(), weights_.precision, in_order.data(), num_kept_);
+  copy_wide(kernels_, weights_, 0, num_kept_, in_order.data());
   for (uint32_t each : stored_) own_weights_.push_back(in_order[each]);
   weights_ = {own_weights_.data(), Precision::single};
 }
@@ -66,17 +59,16 @@ void DirectConvolution::set_used(int domain, Bits used) {
 void DirectConvolution::compute(const Run& run) const {
   const long plane = windows_.crops() ? windows_.lattice().plane() : run.program.shape(output).plane();
   if (windows_.crops()) run.context.cropped.grow(run.images * spec_.outputs * plane);
-  const float* kernels = weights(run);
   const auto work = [&](const Piece& piece, int worker) {
     for (int first = piece.first_channel; first < piece.last_channel; first += kOutputBlock)
-      kernels_.direct(job(run, piece.image, first, kernels, plane, worker), piece.first_block, piece.last_block);
+      kernels_.direct(job(run, piece.image, first, plane, worker), piece.first_block, piece.last_block);
   };
   run.each(windows_.lattice().blocks(), spec_.outputs, work, kOutputBlock);
   if (windows_.crops()) crop(run, plane);
 }
 
 // What the kernels need for one image and one block of outputs.
-Direct DirectConvolution::job(const Run& run, long image, int first, const float* weights, long plane, int worker) const {
+Direct DirectConvolution::job(const Run& run, long image, int first, long plane, int worker) const {
   const Lists& d = domains_[run.domain];
   const long block = first / kOutputBlock;
   const bool crops = windows_.crops();
@@ -90,7 +82,7 @@ Direct DirectConvolution::job(const Run& run, long image, int first, const float
   j.union_output = union_output_.data();
   j.start = d.start.data() + block * (spec_.inputs + 1);
   j.list = d.list.data();
-  j.weights = weights;
+  j.weights = weights_;
   j.ones_weights = ones_weights(run.domain, first);
   j.ones = j.ones_weights ? ones() : nullptr;
   j.outputs = std::min(kOutputBlock, spec_.outputs - first);
@@ -99,6 +91,7 @@ Direct DirectConvolution::job(const Run& run, long image, int first, const float
   j.output_plane = plane;
   j.epilogue = crops ? Epilogue{} : epilogue(run, image, first);
   j.sums = run.context.scratch[worker].sums.data();
+  j.widened = run.context.scratch[worker].widened.data();
   return j;
 }
 

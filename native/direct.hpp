@@ -17,7 +17,7 @@ class DirectConvolution : public Convolution {
 
   void set_used(int domain, Bits used) override;
   void compute(const Run& run) const override;
-  Direct job(const Run& run, long image, int first, const float* weights, long plane, int worker) const;
+  Direct job(const Run& run, long image, int first, long plane, int worker) const;
   void crop(const Run& run, long plane) const;
   int blocks_of_outputs() const { return (spec_.outputs + kOutputBlock - 1) / kOutputBlock; }
 

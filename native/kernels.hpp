@@ -3,7 +3,7 @@
 // A value lies in memory as planes, one per channel, `plane` floats apart; a plane holds its pixels row after row
 // without gaps. Planes begin at 16-float boundaries and are an odd number of 16-float blocks apart, so that the planes
 // of many channels spread over the cache. Behind the last pixel of a plane there is room up to the end of its block,
-// whose content means nothing. Before and behind every value there is slack that may be read, never used.
+// whose content means nothing. Before and behind every value there is something that may be read, never used.
 #pragma once
 #include <cstdint>
 
@@ -47,7 +47,7 @@ struct Direct {
   const uint8_t* union_output;   // of every kept kernel: its place within its output block
   const uint32_t* start;         // [inputs + 1]: the domain's part of `list`
   const uint8_t* list;           // which of an input's kept kernels the domain uses
-  const float* weights;          // [kernel][tap]
+  Numbers weights;               // [kernel][tap]
   const float* ones;             // a plane of ones, or null
   const float* ones_weights;     // [output of the block][tap]
   int outputs;                   // of the block
@@ -56,6 +56,7 @@ struct Direct {
   long output_plane;
   Epilogue epilogue;             // of the block's first output on
   float* sums;                   // scratch: kOutputBlock x 3 blocks
+  float* widened;                // scratch: kOutputBlock x kMaxTaps, and a block
 };
 
 struct Depthwise {
@@ -72,12 +73,12 @@ struct Depthwise {
 // and one span of inputs; they are kept output after output, and found block after block, as they are used. A block is some
 // spans.
 struct Selection {
-  int outputs, blocks, spans;
+  int outputs, blocks;
   const uint16_t* block_spans;  // of every block: how many spans it has
-  const uint32_t* union_start;  // [outputs][spans], and the end
+  const uint32_t* union_start;  // [outputs][spans of all blocks], and the end
   long all;                     // kept weights of the layer
-  const float* weights;         // of the first list on
-  const uint8_t* columns;       // of every kept weight: its input, counted from its span's first; or null, then there is
+  Numbers weights;
+  const uint8_t* columns;       // of every kept weight: its input, counted from its span's first; null: see union_bits
   Bits union_bits;              // of every weight: is it kept
   long inputs;                  // of a group: so many bits has an output
   Bits used;                    // of every kept weight
@@ -176,6 +177,12 @@ struct Kernels {
   void (*every_second)(const float* from, long count, float* even, float* odd);
   void (*widen)(const uint16_t* from, Precision precision, float* to, long count);
 };
+
+// Copy numbers of any precision.
+inline void copy_wide(const Kernels& kernels, Numbers from, long first, long count, float* to) {
+  if (from.precision != Precision::single) kernels.widen(from.narrow() + first, from.precision, to, count);
+  else if (count) std::memcpy(to, from.single() + first, static_cast<size_t>(count) * sizeof(float));
+}
 
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();

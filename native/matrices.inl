@@ -9,25 +9,37 @@ static inline uint32_t some_bits(Bits bits, long first, long end, long all) {
   return found;
 }
 
+// Sixteen weights from one on, or what is left of them; widened into `room` if they must be.
+static inline const float* some_weights(const Selection& s, uint32_t k, float (&room)[kBlock]) {
+  if (s.weights.precision == Precision::single) return s.weights.single() + k;
+  const long left = s.all - k;
+  const bool half = s.weights.precision == Precision::half;
+  Vec::widen_few(s.weights.narrow() + k, half, left < kBlock ? static_cast<int>(left) : kBlock, room);
+  return room;
+}
+
 // Select from a list of weights with columns: gives how many.
 static inline long select_list(const Selection& s, uint32_t k, uint32_t end, uint32_t first, float* kept, uint32_t* offsets) {
   long found = 0;
-  for (const uint32_t begin = s.union_start[0]; k < end; k += kBlock) {
+  alignas(64) float room[kBlock];
+  for (; k < end; k += kBlock) {
     const auto compress = k + kBlock <= s.all ? Vec::compress : compress_bit_by_bit;  // nothing is read behind the last
-    found += compress(s.weights + (k - begin), s.columns + k, some_bits(s.used, k, end, s.all), s.channel, first, kept + found,
+    found += compress(some_weights(s, k, room), s.columns + k, some_bits(s.used, k, end, s.all), s.channel, first, kept + found,
                       offsets + found);
   }
   return found;
 }
 
 // The same where a bit of every weight tells whether it is kept.
-static inline long select_bits(const Selection& s, uint32_t k, long place, long last, uint32_t first, float* kept, uint32_t* offsets) {
-  const long outputs = s.total_outputs, begin = s.union_start[0];
+static inline long select_bits(const Selection& s, uint32_t k, long place, long last, uint32_t first, float* kept,
+                               uint32_t* offsets) {
+  const long outputs = s.total_outputs;
   long found = 0;
+  alignas(64) float room[kBlock];
   for (; place < last; place += kBlock, first += kBlock * s.channel) {
     const uint32_t here = some_bits(s.union_bits, place, last, outputs * s.inputs), count = __builtin_popcount(here);
     const auto expand = k + kBlock <= s.all ? Vec::expand : expand_bit_by_bit;
-    found += expand(s.weights + (k - begin), here, some_bits(s.used, k, k + count, s.all), s.channel, first, kept + found,
+    found += expand(some_weights(s, k, room), here, some_bits(s.used, k, k + count, s.all), s.channel, first, kept + found,
                     offsets + found);
     k += count;
   }

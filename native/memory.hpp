@@ -29,9 +29,10 @@ class Floats {
     std::free(data_);
     size_ = 0;
     const size_t wanted = static_cast<size_t>(size) * sizeof(float), large = size_t{1} << 21;
-    const size_t unit = wanted >= large ? large : 64, bytes = (wanted + unit - 1) / unit * unit;
-    data_ = static_cast<float*>(std::aligned_alloc(unit, bytes));
-    if (!data_) throw std::bad_alloc();
+    const size_t unit = wanted >= large ? large : 64, bytes = (wanted + 63) / 64 * 64;
+    void* found = nullptr;
+    if (posix_memalign(&found, unit, bytes) != 0) throw std::bad_alloc();
+    data_ = static_cast<float*>(found);
 #if defined(__linux__)
     if (unit == large) madvise(data_, bytes, MADV_HUGEPAGE);  // planes lie far apart: small pages would be looked up anew
 #endif

@@ -30,15 +30,24 @@ using Stored = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;  // float32, 
 using Images = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Logits = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-const float* data_or_null(const Flat& array) { return array ? array->data() : nullptr; }
-
 void expect(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
+}
+
+void expect_aligned(const void* data, size_t bytes) {
+  expect(reinterpret_cast<uintptr_t>(data) % bytes == 0, "numbers lie at an odd address");
+}
+
+const float* data_or_null(const Flat& array) {
+  if (!array) return nullptr;
+  expect_aligned(array->data(), sizeof(float));
+  return array->data();
 }
 
 prunus::Numbers numbers(const Stored& array) {
   const nb::dlpack::dtype type = array.dtype();
   const bool is_float = type.code == static_cast<uint8_t>(nb::dlpack::dtype_code::Float);
+  expect_aligned(array.data(), type.bits / 8);
   if (is_float && type.bits == 32) return {array.data(), prunus::Precision::single};
   if (is_float && type.bits == 16) return {array.data(), prunus::Precision::half};
   expect(type == nb::dtype<uint16_t>(), "numbers are float32, float16 or the bits of bfloat16");
@@ -57,7 +66,7 @@ prunus::WindowSpec window_spec(std::array<int, 2> kernel, std::array<int, 2> str
   return spec;
 }
 
-// A program, its steps by kind, for set_domain is not the same for all, and the arrays that it reads where they lie.
+// A program, its convolutions, which learn of one domain after the other, and the arrays that it reads where they lie.
 class NativeProgram {
  public:
   NativeProgram(const std::vector<std::tuple<int, int, int>>& shapes, int domains, int threads, const std::string& kernels)
@@ -67,12 +76,15 @@ class NativeProgram {
                        const Array<uint8_t>& kept, const Stored& kernels) {
     const prunus::Shape &in = program_.shape(inputs.at(0)), &out = program_.shape(program_.next_value());
     expect(kept.size() == (static_cast<size_t>(out.channels) * (in.channels / groups) + 7) / 8, "kept has another size");
+    const size_t taps = static_cast<size_t>(window.kernel[0]) * window.kernel[1];
+    const prunus::Bits bits{kept.data()};
+    const long count = bits.count(0, static_cast<long>(out.channels) * (in.channels / groups));
+    expect(kernels.size() == static_cast<size_t>(count) * taps, "kernels are not as many as are kept");
     const prunus::ConvolutionSpec spec{in.channels, out.channels, groups, window, static_cast<Activation>(activation), slope};
-    auto step = prunus::make_convolution(spec, program_, inputs[0], {{kept.data()}, numbers(kernels)});
+    auto step = prunus::make_convolution(spec, program_, inputs[0], {bits, numbers(kernels)});
     hold(kept), hold(kernels);
     convolutions_.push_back(step.get());
-    sizes_.push_back({kernels.shape(0), static_cast<size_t>(out.channels),
-                      static_cast<size_t>(window.kernel[0]) * window.kernel[1]});
+    sizes_.push_back({static_cast<size_t>(count), static_cast<size_t>(out.channels), taps});
     program_.add(std::move(step), std::move(inputs));
   }
 
@@ -133,12 +145,14 @@ class NativeProgram {
   std::vector<double> times(const Images& images, int domain, Logits logits) const {
     check(images, domain, logits);
     std::vector<double> seconds(program_.next_value() - 1, 0.0);
+    nb::gil_scoped_release release;
     program_.run(images.data(), static_cast<long>(images.shape(0)), domain, logits.data(), seconds.data());
     return seconds;
   }
 
   std::string path(size_t number, int domain) const { return convolutions_.at(number)->path(domain); }
   std::string kernels() const { return program_.kernels().name; }
+  long image_bytes() const { return program_.image_floats() * static_cast<long>(sizeof(float)); }
 
  private:
   void check(const Images& images, int domain, const Logits& logits) const {
@@ -166,8 +180,7 @@ class NativeProgram {
     return found;
   }
 
-  template <class WithScales>
-  void set_scales(WithScales& step, int input, const std::vector<Flat>& scales, const std::vector<Flat>& biases) {
+  void set_scales(prunus::ScaledStep& step, int input, const std::vector<Flat>& scales, const std::vector<Flat>& biases) {
     const int channels = program_.shape(input).channels;
     for (int domain = 0; domain < domains_; domain++) {
       expect_size(scales.at(domain), channels, "scale has another size");
@@ -212,5 +225,6 @@ NB_MODULE(_native, m) {
       .def("run", &NativeProgram::run, "images"_a, "domain"_a, "logits"_a)
       .def("times", &NativeProgram::times, "images"_a, "domain"_a, "logits"_a)
       .def("path", &NativeProgram::path, "number"_a, "domain"_a)
+      .def_prop_ro("image_bytes", &NativeProgram::image_bytes)
       .def_prop_ro("kernels", &NativeProgram::kernels);
 }

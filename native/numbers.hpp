@@ -14,12 +14,13 @@ struct Numbers {
   const uint16_t* narrow() const { return static_cast<const uint16_t*>(data); }
 };
 
-// Eight switches to a byte, the first in the lowest bit.
+// Eight switches to a byte, the first in the lowest bit. Always inlined: files for different processors read them, and the
+// linker would keep one copy for all.
 struct Bits {
   const uint8_t* data;
 
-  bool operator[](long place) const { return data[place / 8] >> (place % 8) & 1; }
-  long count(long first, long last) const {
+  [[gnu::always_inline]] bool operator[](long place) const { return data[place / 8] >> (place % 8) & 1; }
+  [[gnu::always_inline]] long count(long first, long last) const {
     long found = 0;
     for (; first < last && first % 8; first++) found += (*this)[first];
     for (; first + 8 <= last; first += 8) found += __builtin_popcount(data[first / 8]);
@@ -27,7 +28,7 @@ struct Bits {
     return found;
   }
   // Sixteen switches from a place on; reads up to four bytes.
-  uint32_t sixteen(long place) const {
+  [[gnu::always_inline]] uint32_t sixteen(long place) const {
     uint32_t found;
     std::memcpy(&found, data + place / 8, sizeof found);
     return found >> (place % 8) & 0xffffu;

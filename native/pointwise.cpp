@@ -64,8 +64,7 @@ void PointwiseConvolution::fill_rows() {
   const long all = static_cast<long>(spec_.inputs) * spec_.outputs;
   if (!rows_.empty() || num_kept_ == all) return;
   std::vector<float> kept(num_kept_);
-  weights_.precision == Precision::single ? void(std::copy_n(weights_.single(), num_kept_, kept.data()))
-                                          : kernels_.widen(weights_.narrow(), weights_.precision, kept.data(), num_kept_);
+  copy_wide(kernels_, weights_, 0, num_kept_, kept.data());
   rows_.assign(all, 0.0f);
   for (long i = 0, k = 0; i < all; i++)
     if (union_bits_[i]) rows_[i] = kept[k++];
@@ -120,40 +119,53 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
 // other, as they are used.
 void PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) const {
   const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first, blocks = static_cast<int>(block_spans_.size());
-  const uint32_t *list = union_start_.data() + static_cast<long>(first) * spans(), *places = d.first.data() + chunk * (blocks + 1L);
+  const uint32_t* list = union_start_.data() + static_cast<long>(first) * spans();
+  const uint32_t* places = d.first.data() + chunk * (blocks + 1L);
   scratch.kept.grow(places[blocks] + kBlock);
   scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
   scratch.start.resize(std::max<size_t>(scratch.start.size(), blocks * (outputs + 1L)));
   if (blocks > 1) scratch.sums.grow(static_cast<long>(outputs) * kPointwiseTile);
   for (long block = 0; block < blocks; block++) scratch.start[block * (outputs + 1)] = places[block];
-  const bool narrow = weights_.precision != Precision::single;
-  if (narrow) {
-    const long count = list[static_cast<long>(outputs) * spans()] - list[0];
-    scratch.widened.grow(count + kBlock);  // vectors read a little past the end
-    kernels_.widen(weights_.narrow() + list[0], weights_.precision, scratch.widened.data(), count);
-  }
-  const float* weights = narrow ? scratch.widened.data() : weights_.single() + list[0];
-  kernels_.select({outputs, blocks, spans(), block_spans_.data(), list, num_kept_, weights,
-                   columns_.empty() ? nullptr : columns_.data(), union_bits_, spec_.group_inputs(), d.used, span_first_.data(),
-                   first, spec_.group_outputs(), spec_.outputs, static_cast<uint32_t>(channel_), scratch.start.data(), scratch.kept.data(), scratch.offsets.data()});
+  Selection s{};
+  s.outputs = outputs;
+  s.blocks = blocks;
+  s.block_spans = block_spans_.data();
+  s.union_start = list;
+  s.all = num_kept_;
+  s.weights = weights_;
+  s.columns = columns_.empty() ? nullptr : columns_.data();
+  s.union_bits = union_bits_;
+  s.inputs = spec_.group_inputs();
+  s.used = d.used;
+  s.span_first = span_first_.data();
+  s.first_output = first;
+  s.group_outputs = spec_.group_outputs();
+  s.total_outputs = spec_.outputs;
+  s.channel = static_cast<uint32_t>(channel_);
+  s.start = scratch.start.data();
+  s.kept = scratch.kept.data();
+  s.offsets = scratch.offsets.data();
+  kernels_.select(s);
 }
 
 Pointwise PointwiseConvolution::job(const Run& run, long image, const Lists& d, long chunk, int worker) const {
   const Shape& out = run.program.shape(output);
   Scratch& scratch = run.context.scratch[worker];
   const int first = d.chunks[chunk];
-  return {out.pixels(),
-          input(run, image),
-          static_cast<int>(block_spans_.size()),
-          spec_.inputs <= 2 * kInputBlock / 3,
-          d.chunks[chunk + 1] - first,
-          scratch.start.data(),
-          scratch.kept.data(),
-          scratch.offsets.data(),
-          run.value(output, image) + first * out.plane(),
-          out.plane(),
-          epilogue(run, image, first),
-          scratch.sums.data()};
+  Pointwise j{};
+  j.pixels = out.pixels();
+  j.input = input(run, image);
+  j.blocks = static_cast<int>(block_spans_.size());
+  j.few_inputs = spec_.inputs <= 2 * kInputBlock / 3;
+  j.outputs = d.chunks[chunk + 1] - first;
+  j.start = scratch.start.data();
+  j.weights = scratch.kept.data();
+  j.offsets = scratch.offsets.data();
+  j.output = run.value(output, image) + first * out.plane();
+  j.output_plane = out.plane();
+  j.epilogue = epilogue(run, image, first);
+  j.sums = scratch.sums.data();
+  return j;
 }
 
 void PointwiseConvolution::compute_dense(const Run& run) const {

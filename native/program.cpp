@@ -10,7 +10,10 @@ namespace prunus {
 
 namespace {
 
-constexpr long kChunk = 8;  // images that go through the network together: their activations must be kept
+constexpr long kMostImages = 8;             // that go through the network together
+constexpr long kMostFloats = 1L << 26;      // of images that go together: 256 MiB
+constexpr long kMostOfAnImage = 1L << 28;   // floats: 1 GiB, far above any real network
+constexpr long kMostKept = 1L << 26;        // numbers: likewise
 constexpr size_t kIdle = 4;  // contexts kept for later runs
 
 // Copy numbers and tell whether all are finite: those that are not have all bits of the exponent on.
@@ -43,7 +46,13 @@ void Program::add(std::unique_ptr<Step> step, std::vector<int> inputs) {
 
 void Program::set_head(int domain, Numbers weight, Numbers bias, int classes) { heads_.at(domain) = {weight, bias, classes}; }
 
-int Program::add_split(const SplitValue& split) {
+void Program::count_kept(long numbers) {
+  kept_ += numbers;
+  if (kept_ > kMostKept) throw std::length_error("lists of kernels for so many channels and domains are too long");
+}
+
+int Program::add_split(const SplitValue& split, long floats) {
+  most_split_ = std::max(most_split_, floats);
   const auto known = std::find(splits_.begin(), splits_.end(), split);
   if (known == splits_.end()) return splits_.push_back(split), static_cast<int>(splits_.size()) - 1;
   return static_cast<int>(known - splits_.begin());
@@ -55,6 +64,10 @@ void Program::finish() {
   homes_.assign(shapes_.size(), {});
   join_values();
   place_values();
+  image_floats_ = most_split_ + slack_;
+  for (long size : slot_sizes_) image_floats_ += size + slack_;
+  if (image_floats_ > kMostOfAnImage) throw std::length_error("one image would take more than a gigabyte");
+  chunk_ = std::max(1L, std::min(kMostImages, kMostFloats / image_floats_));
 }
 
 // Let what is to be joined be written where it belongs, if it is not joined elsewhere already.
@@ -114,11 +127,15 @@ int Program::take_slot(std::vector<int>& free, long size) {
 }
 
 std::unique_ptr<Context> Program::take_context() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (idle_.empty()) return std::make_unique<Context>(threads_);
-  std::unique_ptr<Context> found = std::move(idle_.back());
-  idle_.pop_back();
-  return found;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Context> found = std::move(idle_.back());
+      idle_.pop_back();
+      return found;
+    }
+  }
+  return std::make_unique<Context>(threads_);  // it starts threads: nobody should wait for that
 }
 
 void Program::prepare(Context& context, long images) const {
@@ -133,7 +150,10 @@ void Program::prepare(Context& context, long images) const {
   }
   context.split.holds = -1;
   context.scratch.resize(threads_);
-  for (Scratch& each : context.scratch) each.sums.grow(kOutputBlock * 3 * kBlock);
+  for (Scratch& each : context.scratch) {
+    each.sums.grow(kOutputBlock * 3 * kBlock);
+    each.widened.grow(kOutputBlock * kMaxTaps + kBlock);
+  }
 }
 
 bool Program::run(const float* images, long count, int domain, float* logits, double* seconds) const {
@@ -141,8 +161,8 @@ bool Program::run(const float* images, long count, int domain, float* logits, do
   context->workers.wake();
   const long image = shapes_[0].channels * shapes_[0].pixels();
   bool finite = true;
-  for (long first = 0; finite && first < count; first += kChunk) {
-    const long some = std::min(kChunk, count - first);
+  for (long first = 0; finite && first < count; first += chunk_) {
+    const long some = std::min(chunk_, count - first);
     finite = run_chunk(*context, images + first * image, some, domain, logits + first * heads_[domain].classes, seconds);
   }
   std::lock_guard<std::mutex> lock(mutex_);
@@ -182,7 +202,7 @@ void Program::classify(const Run& run, float* logits) const {
   const Head& head = heads_[run.domain];
   const long features = last.channels * last.pixels(), blocks = (features + kBlock - 1) / kBlock;
   std::vector<float> bias(head.classes);
-  widen(head.bias, bias.data(), 0, head.classes);
+  copy_wide(kernels_, head.bias, 0, head.classes, bias.data());
   const float* rows = head_rows(run.context, head);
   run.context.gathered.grow(blocks * kBlock);
   float* flat = run.context.gathered.data();
@@ -201,15 +221,10 @@ const float* Program::head_rows(Context& context, const Head& head) const {
   context.widened.grow(head.classes * padded);
   for (long c = 0; c < head.classes; c++) {
     float* row = context.widened.data() + c * padded;
-    widen(head.weight, row, c * features, features);
+    copy_wide(kernels_, head.weight, c * features, features, row);
     std::fill(row + features, row + padded, 0.0f);
   }
   return context.widened.data();
-}
-
-void Program::widen(Numbers from, float* to, long first, long count) const {
-  if (from.precision == Precision::single) std::copy_n(from.single() + first, count, to);
-  else kernels_.widen(from.narrow() + first, from.precision, to, count);
 }
 
 std::vector<std::string> available_kernels() {

@@ -22,23 +22,24 @@ struct Shape {
 };
 
 struct Scratch {
-  Floats sums, widened;
+  Floats sums, widened;  // widened: kernels of one input
   Floats kept;  // weights of a 1x1 layer that the domain uses, where their inputs lie, and where the lists of outputs begin
   std::vector<uint32_t> offsets, start;
 };
 
 // A value as strided windows read it: every channel as planes of some of its rows and columns.
 struct SplitValue {
-  int value, height, width;
+  int value, height, width, down, across;  // the strides: every so manieth row and column
   std::vector<long> phases;
   bool operator==(const SplitValue& other) const {
-    return value == other.value && height == other.height && width == other.width && phases == other.phases;
+    return value == other.value && height == other.height && width == other.width && down == other.down &&
+           across == other.across && phases == other.phases;
   }
 };
 
 struct SplitRoom {
   Floats planes;
-  int holds;  // which split value; -1: none
+  int holds = -1;  // which split value
 };
 
 // What one run needs: room for values and scratch, and its threads.
@@ -94,10 +95,12 @@ class Program {
   void add(std::unique_ptr<Step> step, std::vector<int> inputs);
   // Weights and biases must outlive the program.
   void set_head(int domain, Numbers weight, Numbers bias, int classes);
-  // Ask for so many readable floats before and behind every value.
+  // Ask for so many readable floats before and behind every slot.
   void need_slack(long floats) { slack_ = floats > slack_ ? floats : slack_; }
-  // Number a split value; the same one has one number.
-  int add_split(const SplitValue& split);
+  // Number a split value, of which one image has so many floats; the same one has one number.
+  int add_split(const SplitValue& split, long floats);
+  // Count what is kept beside the file's own numbers; more than any real network needs is refused.
+  void count_kept(long numbers);
   void finish();
 
   // Classify prepared images; false where a number of theirs is not finite.
@@ -109,6 +112,8 @@ class Program {
   const Kernels& kernels() const { return kernels_; }
   int domains() const { return static_cast<int>(heads_.size()); }
   int threads() const { return threads_; }
+  // Floats that the activations of one image take, planes that are split included.
+  long image_floats() const { return image_floats_; }
   int next_value() const { return static_cast<int>(steps_.size()) + 1; }
   long slack() const { return slack_; }
   bool lies_within(int value, int other, long first_channel) const {
@@ -135,7 +140,6 @@ class Program {
   int take_slot(std::vector<int>& free, long size);
   std::unique_ptr<Context> take_context() const;
   void prepare(Context& context, long images) const;
-  void widen(Numbers from, float* to, long first, long count) const;
   const float* head_rows(Context& context, const Head& head) const;
   bool take_images(const Run& run, const float* images) const;
   void classify(const Run& run, float* logits) const;
@@ -150,6 +154,10 @@ class Program {
   std::vector<Home> homes_;       // by value
   std::vector<long> slot_sizes_;  // floats for one image
   std::vector<SplitValue> splits_;
+  long most_split_ = 0;  // floats of the largest
+  long kept_ = 0;        // numbers beside the file's
+  long image_floats_ = 0;
+  long chunk_ = 1;       // images that go through the network together
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> idle_;
 };

@@ -5,14 +5,6 @@
 
 namespace prunus {
 
-AffineStep::AffineStep(int domains, Activation activation, float slope)
-    : scale_(domains), bias_(domains), activation_(activation), slope_(slope) {}
-
-void AffineStep::set_domain(int domain, const float* scale, const float* bias) {
-  scale_.at(domain) = scale;
-  bias_.at(domain) = bias;
-}
-
 void AffineStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
   const float *scale = scale_[run.domain], *bias = bias_[run.domain];
@@ -85,13 +77,13 @@ PoolStep::PoolStep(const WindowSpec& spec, Program& program, int input, bool lar
 
 void PoolStep::run(const Run& run) const {
   const Shape &out = run.program.shape(output), &in = run.program.shape(inputs[0]);
-  windows_.prepare_all(run, inputs[0], in.channels);
+  windows_.prepare(run, inputs[0], in.channels);
   const long channel = windows_.copies() ? windows_.channel() : in.plane(), plane = windows_.lattice().plane();
   if (windows_.crops()) run.context.cropped.grow(run.images * out.channels * plane);
   run.each_channel(out.channels, [&](long image, long c) {
     float* target = run.value(output, image) + c * out.plane();
     float* found = windows_.crops() ? run.context.cropped.data() + (image * out.channels + c) * plane : target;
-    const Pooling j{windows_.window(), largest_, windows_.prepare(run, inputs[0], image) + c * channel, factors_.data(), found};
+    const Pooling j{windows_.window(), largest_, windows_.prepared(run, inputs[0], image) + c * channel, factors_.data(), found};
     run.program.kernels().pool(j, windows_.lattice().blocks());
     if (windows_.crops()) windows_.crop(found, target);
   });
@@ -103,11 +95,6 @@ void MeanStep::run(const Run& run) const {
     run.value(output, image)[c * out.plane()] =
         run.program.kernels().sum(run.value(inputs[0], image) + c * in.plane(), in.pixels()) / static_cast<float>(in.pixels());
   });
-}
-
-void LayerNormStep::set_domain(int domain, const float* scale, const float* bias) {
-  scale_.at(domain) = scale;
-  bias_.at(domain) = bias;
 }
 
 void LayerNormStep::run(const Run& run) const {

@@ -6,16 +6,25 @@
 
 namespace prunus {
 
-// activation(scale * x + bias), by domain and channel
-class AffineStep : public Step {
+// A step with a scale and a bias for every channel of every domain
+class ScaledStep : public Step {
  public:
-  AffineStep(int domains, Activation activation, float slope);
+  explicit ScaledStep(int domains) : scale_(domains), bias_(domains) {}
   // What is given must outlive the step; either may be null.
-  void set_domain(int domain, const float* scale, const float* bias);
+  void set_domain(int domain, const float* scale, const float* bias) { scale_.at(domain) = scale, bias_.at(domain) = bias; }
+
+ protected:
+  std::vector<const float*> scale_, bias_;
+};
+
+// activation(scale * x + bias)
+class AffineStep : public ScaledStep {
+ public:
+  AffineStep(int domains, Activation activation, float slope)
+      : ScaledStep(domains), activation_(activation), slope_(slope) {}
   void run(const Run& run) const override;
 
  private:
-  std::vector<const float*> scale_, bias_;
   Activation activation_;
   float slope_;
 };
@@ -55,14 +64,12 @@ class MeanStep : public Step {
   void run(const Run& run) const override;
 };
 
-class LayerNormStep : public Step {
+class LayerNormStep : public ScaledStep {
  public:
-  LayerNormStep(int domains, float eps) : scale_(domains), bias_(domains), eps_(eps) {}
-  void set_domain(int domain, const float* scale, const float* bias);
+  LayerNormStep(int domains, float eps) : ScaledStep(domains), eps_(eps) {}
   void run(const Run& run) const override;
 
  private:
-  std::vector<const float*> scale_, bias_;
   float eps_;
 };
 

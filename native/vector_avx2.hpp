@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "narrow.hpp"
+#include "scalar.hpp"
 
 namespace prunus::avx2 {
 
@@ -73,6 +73,12 @@ struct Vec {
   static Vec from_brain(const uint16_t* p) {
     const __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))};
+  }
+
+  static void widen_few(const uint16_t* from, bool half, int count, float* to) {
+    int i = 0;
+    for (; i + width <= count; i += width) (half ? from_half(from + i) : from_brain(from + i)).store(to + i);
+    widen_one_by_one(from + i, half, count - i, to + i);
   }
 };
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "narrow.hpp"
+#include "scalar.hpp"
 
 namespace prunus::avx512 {
 
@@ -75,6 +75,13 @@ struct Vec {
   static Vec from_brain(const uint16_t* p) {
     const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
+  }
+
+  // Widen up to sixteen numbers; writes sixteen.
+  static void widen_few(const uint16_t* from, bool half, int count, float* to) {
+    const __m256i bits = _mm256_maskz_loadu_epi16(static_cast<Mask>((1u << count) - 1), from);
+    const __m512 brain = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+    _mm512_storeu_ps(to, half ? _mm512_cvtph_ps(bits) : brain);
   }
 };
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "narrow.hpp"
+#include "scalar.hpp"
 
 namespace prunus::neon {
 
@@ -67,6 +67,12 @@ struct Vec {
 
   static Vec from_half(const uint16_t* p) { return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))}; }
   static Vec from_brain(const uint16_t* p) { return {vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))}; }
+
+  static void widen_few(const uint16_t* from, bool half, int count, float* to) {
+    int i = 0;
+    for (; i + width <= count; i += width) (half ? from_half(from + i) : from_brain(from + i)).store(to + i);
+    widen_one_by_one(from + i, half, count - i, to + i);
+  }
 };
 
 using Half = Vec;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "narrow.hpp"
+#include "scalar.hpp"
 
 namespace prunus::portable {
 
@@ -113,6 +113,12 @@ struct Vec {
   }
   static Vec from_brain(const uint16_t* p) {
     return make([&](int i) { return widen_brain(p[i]); });
+  }
+
+  static void widen_few(const uint16_t* from, bool half, int count, float* to) {
+    int i = 0;
+    for (; i + width <= count; i += width) (half ? from_half(from + i) : from_brain(from + i)).store(to + i);
+    widen_one_by_one(from + i, half, count - i, to + i);
   }
 };
 

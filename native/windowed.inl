@@ -56,7 +56,18 @@ static inline void expect_and_claim(const Direct& d, long input, long place, con
     for (int i = 0; i < N * V::width; i += kBlock) d.output[o * d.output_plane + place + i] = 0.0f;
 }
 
-template <class V, int N, bool Shared>
+// Widen the kernels of one input that the domain uses, each where its number among those that are kept puts it.
+static inline void widen_kernels(const Direct& d, const uint8_t* list, long count, long own, long next, int taps) {
+  const uint16_t* narrow = d.weights.narrow();
+  const bool half = d.weights.precision == Precision::half;
+  for (long k = 0; k < count; k++) {  // in order: what is written past one is the next one's
+    const long kernel = list[k];
+    __builtin_prefetch(narrow + next + kernel * d.window.taps);
+    Vec::widen_few(narrow + own + kernel * d.window.taps, half, taps, d.widened + kernel * kMaxTaps);
+  }
+}
+
+template <class V, int N, bool Shared, bool Narrow>
 static void direct_tile(const Direct& d, long place) {
   constexpr long tile = N * V::width;
   const int taps = d.window.taps;
@@ -72,12 +83,16 @@ static void direct_tile(const Direct& d, long place) {
       const uint32_t begin = d.start[i], end = d.start[i + 1], kept = d.union_start[i];
       if (begin == end) continue;
       const float* input = d.input + i * d.channel + place;
-      const float* weights = d.weights + static_cast<long>(kept) * taps + first;
-      const float* next = i + 1 < d.inputs ? d.weights + static_cast<long>(d.union_start[i + 1]) * taps + first : weights;
+      const long own = static_cast<long>(kept) * taps + first;
+      const long next = i + 1 < d.inputs ? static_cast<long>(d.union_start[i + 1]) * taps + first : own;
       const uint8_t *list = d.list + begin, *outputs = d.union_output + kept;
       if (Shared) expect_and_claim<V, N>(d, i, place, offset, some);
-      if (some == kMaxTaps) accumulate<V, kMaxTaps, N>(input, offset, masks, list, end - begin, outputs, weights, next, taps, d.sums);
-      else step(input, offset, masks, list, end - begin, outputs, weights, next, taps, d.sums);
+      const long count = end - begin, row = Narrow ? kMaxTaps : taps;
+      const float *weights = d.widened, *ahead = d.widened;
+      if (Narrow) widen_kernels(d, list, count, own, next, some);
+      else weights = d.weights.single() + own, ahead = d.weights.single() + next;
+      if (some == kMaxTaps) accumulate<V, kMaxTaps, N>(input, offset, masks, list, count, outputs, weights, ahead, row, d.sums);
+      else step(input, offset, masks, list, count, outputs, weights, ahead, row, d.sums);
     }
     if (d.ones)
       step(d.ones + place, offset, masks, kCounting.n, d.outputs, kCounting.n, d.ones_weights + first, d.ones_weights + first,
@@ -93,7 +108,7 @@ static void direct_tile(const Direct& d, long place) {
 // The last block of a plane is often half empty: then half a vector will do.
 static inline bool half_is_enough(long place, long pixels) { return Half::width < Vec::width && pixels - place <= Half::width; }
 
-template <bool Shared>
+template <bool Shared, bool Narrow>
 static void direct_blocks(const Direct& d, long first_block, long last_block) {
   constexpr int many = Vec::width == 8 ? 1 : 3;  // nine shifted inputs of so many vectors fit the registers
   constexpr long w = Vec::width;
@@ -101,14 +116,17 @@ static void direct_blocks(const Direct& d, long first_block, long last_block) {
   long place = first_block * kBlock;
   const auto fits = [&](long vectors) { return place + vectors * w <= end; };
   while (fits(many) && (many == 1 || end - place != 4 * w || half_is_enough(place + 3 * w, d.pixels)))
-    direct_tile<Vec, many, Shared>(d, place), place += many * w;
-  while (many > 1 && fits(2)) direct_tile<Vec, 2, Shared>(d, place), place += 2 * w;
+    direct_tile<Vec, many, Shared, Narrow>(d, place), place += many * w;
+  while (many > 1 && fits(2)) direct_tile<Vec, 2, Shared, Narrow>(d, place), place += 2 * w;
   for (; place < end; place += w)
-    half_is_enough(place, d.pixels) ? direct_tile<Half, 1, Shared>(d, place) : direct_tile<Vec, 1, Shared>(d, place);
+    half_is_enough(place, d.pixels) ? direct_tile<Half, 1, Shared, Narrow>(d, place) : direct_tile<Vec, 1, Shared, Narrow>(d, place);
 }
 
 static void direct(const Direct& d, long first_block, long last_block) {
-  (d.shared ? direct_blocks<true> : direct_blocks<false>)(d, first_block, last_block);
+  const bool narrow = d.weights.precision != Precision::single;
+  const auto blocks = d.shared ? (narrow ? direct_blocks<true, true> : direct_blocks<true, false>)
+                               : (narrow ? direct_blocks<false, true> : direct_blocks<false, false>);
+  blocks(d, first_block, last_block);
 }
 
 template <int N>

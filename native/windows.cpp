@@ -88,10 +88,11 @@ void Windows::crop(const float* lattice, float* output) const {
 }
 
 void Windows::announce(Program& program, int value) {
-  if (copies_) split_ = program.add_split({value, lattice_.height, lattice_.width, phases_});
+  if (copies_) split_ = program.add_split({value, lattice_.height, lattice_.width, spec_.stride[0], spec_.stride[1], phases_},
+                                          input_.channels * channel());
 }
 
-void Windows::prepare_all(const Run& run, int value, int channels) const {
+void Windows::prepare(const Run& run, int value, int channels) const {
   if (!copies_) return;
   SplitRoom& room = run.context.split;
   if (room.holds == split_) return;
@@ -104,7 +105,7 @@ void Windows::prepare_all(const Run& run, int value, int channels) const {
   });
 }
 
-const float* Windows::prepare(const Run& run, int value, long image) const {
+const float* Windows::prepared(const Run& run, int value, long image) const {
   if (!copies_) return run.value(value, image);
   return run.context.split.planes.data() + run.program.slack() + image * run.program.shape(value).channels * channel();
 }

@@ -33,9 +33,10 @@ class Windows {
   void crop(const float* lattice, float* output) const;
   // Say before anything is run which value is to be prepared.
   void announce(Program& program, int value);
-  // Prepare the inputs of all images, if they must be; gives the first channel of an image afterwards.
-  const float* prepare(const Run& run, int value, long image) const;
-  void prepare_all(const Run& run, int value, int channels) const;
+  // Prepare the inputs of all images, if they must be.
+  void prepare(const Run& run, int value, int channels) const;
+  // The first channel of an image, prepared.
+  const float* prepared(const Run& run, int value, long image) const;
   // One plane of ones per phase, inside the image, with slack around it.
   Floats ones(const Kernels& kernels, long slack) const;
 

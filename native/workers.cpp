@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <system_error>
 
 namespace prunus {
@@ -21,9 +22,12 @@ inline void pause() {
 
 Workers::Workers(int threads) : shares_(std::max(1, threads)), process_(getpid()) {
   try {
+    threads_.reserve(shares_.size());
     for (int worker = 1; worker < threads; worker++) threads_.emplace_back([this, worker] { live(worker); });
   } catch (const std::system_error&) {
     // the system gives no more threads: those that are there do the work
+  } catch (const std::bad_alloc&) {
+    // likewise
   }
 }
 

@@ -42,9 +42,11 @@ class NativeEngine:
         try:
             self._build()
         except (ValueError, MemoryError) as error:
-            raise BundleError(f"the model is too large to be loaded here: {error}") from None
+            raise BundleError(f"the model cannot be loaded here: {error}") from None
 
     def _build(self) -> None:
+        for array in self._bundle.arrays.values():
+            array.setflags(write=False)  # the program reads them where they are, and has counted what it will find
         for number, operation in enumerate(self._bundle.manifest.graph):
             STEPS[type(operation)](self, number, operation)
         for domain, place in self._numbers.items():
@@ -56,6 +58,11 @@ class NativeEngine:
     def name(self) -> str:
         """Name the instruction set."""
         return self._program.kernels
+
+    @property
+    def image_bytes(self) -> int:
+        """Give the bytes that the activations of one image take."""
+        return self._program.image_bytes
 
     def logits(self, images: Floats, domain: str) -> Floats:
         """Classify (N, 3, S, S) images of one domain: (N, classes)."""
@@ -92,7 +99,7 @@ class NativeEngine:
         )
         for domain, place in self._numbers.items():
             used = self._bundle.packed_mask(domain, conv.layer)
-            scale, bias, ones = (self._tensor(domain, number, role) for role in ("scale", "bias", "ones"))
+            scale, bias, ones = (self._bundle.tensor(domain, number, role) for role in ("scale", "bias", "ones"))
             self._program.set_convolution(len(self.layers), place, used, scale, bias, ones)
         self.layers.append(conv.layer)
 
@@ -119,11 +126,8 @@ class NativeEngine:
     def _mean(self, number: int, operation: Mean) -> None:
         self._program.add_mean(operation.inputs[0])
 
-    def _tensor(self, domain: str, number: int, role: str) -> Floats | None:
-        return self._bundle.tensor(domain, number, role)
-
     def _tensors(self, number: int, role: str) -> list[Floats | None]:
-        return [self._tensor(domain, number, role) for domain in self._numbers]
+        return [self._bundle.tensor(domain, number, role) for domain in self._numbers]
 
 
 def check_kernels(name: str) -> None:

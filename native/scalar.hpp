@@ -1,4 +1,4 @@
-// Keep what a mask of bits keeps, and widen narrow numbers, where the processor has no instructions for it.
+// Number by number, where the processor has no instructions for many: keep what bits keep, widen narrow numbers.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -18,7 +18,7 @@ static inline long compress_bit_by_bit(const float* weights, const uint8_t* colu
   return count;
 }
 
-// The same where kept weights are bits of a lattice: of sixteen inputs `here` are kept, and of those kept `used` are used.
+// The same without columns: of sixteen inputs in a row `here` are kept, and of those that are kept `used` are used.
 static inline long expand_bit_by_bit(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first,
                                      float* kept, uint32_t* offsets) {
   long count = 0;
@@ -45,6 +45,10 @@ static inline float widen_half(uint16_t bits) {
   if (exponent) return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
   const float small = static_cast<float>(fraction) * 0x1p-24f;  // exact: so small that it has no leading one
   return sign ? -small : small;
+}
+
+static inline void widen_one_by_one(const uint16_t* from, bool half, int count, float* to) {
+  for (int i = 0; i < count; i++) to[i] = half ? widen_half(from[i]) : widen_brain(from[i]);
 }
 
 }  // namespace prunus
