@@ -212,6 +212,59 @@ def test_an_overflow_is_seen_by_domains_that_read_it_and_by_no_other(groups: int
         assert np.isfinite(engine.logits(images, "b")).all()
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize(
+    ("side", "first", "second"),
+    [
+        (4, {"stride": (2, 2), **ONE}, {"stride": (3, 3), **ONE}),
+        (5, {"stride": (3, 3), **ONE}, {"stride": (4, 4), **ONE}),
+        (
+            8,
+            {"stride": (2, 1), "kernel": (2, 1), "pads": (0,) * 4},
+            {"stride": (1, 2), "kernel": (1, 2), "pads": (0,) * 4},
+        ),
+        (8, {"stride": (2, 2)}, {"stride": (2, 2), "kernel": (2, 2), "pads": (0,) * 4}),
+        (9, {"stride": (2, 2)}, {"stride": (3, 3)}),
+    ],
+)
+def test_one_value_is_read_with_several_strides(
+    kernels: str, side: int, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    readers = [first, second, first]
+    graph = make_graph(
+        convolution("stem", [0], (5, 3)),
+        *(convolution(f"reader{number}", [1], (4, 5), **fields) for number, fields in enumerate(readers)),
+        *({"op": "mean", "inputs": (number,)} for number in (2, 3, 4)),
+        {"op": "cat", "inputs": (5, 6, 7)},
+    )
+    bundle = random_bundle(graph, side, density=0.7)
+    for threads in (1, 2):
+        _assert_exact(bundle, _images(bundle, 2), kernels, threads)
+
+
+def test_a_handmade_model_whose_parts_do_not_fit_each_other_is_refused() -> None:
+    graph = make_graph(convolution("stem", [0], (8, 3)), convolution("next", [1], (4, 8), **ONE))
+    bundle = random_bundle(graph, 6, density=0.5)
+    odd = np.zeros(4 * 24 + 1, np.uint8)[1:].view(np.float32)
+    for name, array, message in [
+        ("kernels/next", bundle.arrays["kernels/next"][:-1], "kernels are not as many as are kept"),
+        ("mask/a/next", np.zeros(9, np.uint8), "used has another size"),
+        ("kernels/next", bundle.arrays["kernels/next"].astype(np.int32), "numbers are float32, float16 or"),
+        ("norm/a/0.scale", odd[:8], "odd address"),
+    ]:
+        with pytest.raises(BundleError, match=f"the model cannot be loaded here: .*{message}"):
+            NativeEngine(Bundle(bundle.manifest, bundle.arrays | {name: array}))
+
+
+def test_what_a_program_reads_cannot_be_changed_any_more() -> None:
+    bundle = random_bundle(make_graph(convolution("only", [0], (8, 3), **ONE)), 6, density=0.5)
+    engine = NativeEngine(bundle)
+    for array in bundle.arrays.values():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 255
+    assert np.isfinite(engine.logits(_images(bundle, 1), "a")).all()
+
+
 def test_every_way_to_convolve_is_taken_and_named() -> None:
     graph = make_graph(
         convolution("direct", [0], (32, 3)),

@@ -20,8 +20,10 @@ LENGTH_BYTES = 8
 def read_container(file: IO[bytes], size: int) -> dict[str, Any]:
     """Read the JSON object before the data; the file then stands where the data begins."""
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
-    if size < LENGTH_BYTES or length > min(size - LENGTH_BYTES, MAX_HEADER):
+    if size < LENGTH_BYTES or length > MAX_HEADER:
         raise ValueError(f"its first {LENGTH_BYTES} bytes give no length that a header can have")
+    if length > size - LENGTH_BYTES:
+        raise ValueError("it is cut off: it ends before its header does")
     content = parse_json(file.read(length).decode())
     if not isinstance(content, dict):
         raise ValueError("its header is no JSON object")

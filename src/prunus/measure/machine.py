@@ -20,6 +20,13 @@ def describe_machine() -> str:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
     processor = ", ".join(sorted(names)) or platform.processor() or platform.machine()
+    fields = [_field(lines, name) for name in ("cpu family", "model")]
+    if all(fields):  # virtual machines often give a name that many processors share
+        processor += f" (family {fields[0]}, model {fields[1]})"
     usable, present = usable_processors(), os.cpu_count()
     cores = f"{usable} cores" if usable == present else f"{usable} of {present} cores"
     return f"{processor}, {cores}, Python {platform.python_version()}"
+
+
+def _field(lines: list[str], name: str) -> str:
+    return next((value.strip() for key, _, value in (line.partition(":") for line in lines) if key.strip() == name), "")
