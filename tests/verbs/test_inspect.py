@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Array, Bundle
-from prunus.bundle.file import write_bundle
+from prunus.bundle.dtypes import DType
+from prunus.bundle.file import read_bundle, write_bundle
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.cli.app import app
 from prunus.graph.operations import Conv
@@ -56,6 +57,18 @@ def test_shares_are_of_the_network_before_pruning(model: Path) -> None:
     assert found.layers[1].usage == {"characters": 1 / 32} | dict.fromkeys(list(found.domains)[1:], 0.25)
     assert found.sharing["characters"]["signs"] == 1 / 8
     assert sum(found.bytes_by_part.values()) == model.stat().st_size
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_type_of_the_numbers_is_named_and_only_their_bytes_change(model: Path, dtype: DType) -> None:
+    whole = inspect(model)
+    write_bundle(model, read_bundle(model), dtype)
+    found = inspect(model)
+    assert (whole.dtype, found.dtype) == ("float32", dtype)
+    assert (found.layers, found.sharing) == (whole.layers, whole.sharing)
+    halves = {name for name, count in whole.bytes_by_part.items() if 0 < found.bytes_by_part[name] * 2 == count}
+    assert halves == (set() if dtype == "float32" else {"weights of the kept kernels", "classifiers"})
+    assert f": odd, {dtype}, 5 domains" in CliRunner().invoke(app, ["inspect", str(model)]).output.replace("\n", "")
 
 
 def test_costs_are_relative_to_the_network_before_pruning() -> None:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prunus.bundle.bits import Bools, unpack_bits
-from prunus.bundle.dtypes import widened
+from prunus.bundle.dtypes import STORED, DType, widened
 from prunus.bundle.manifest import Manifest
 from prunus.bundle.order import from_stored, to_stored
 from prunus.errors import UnknownNameError
@@ -42,6 +42,12 @@ class Bundle:
     def domains(self) -> tuple[str, ...]:
         """Name the domains in order."""
         return tuple(self.manifest.domains)
+
+    @property
+    def dtype(self) -> DType:
+        """Name the type of kernels and heads."""
+        stored = self.arrays[f"head/{self.domains[0]}/weight"].dtype
+        return next((name for name, dtype in STORED.items() if dtype == stored), "float32")
 
     def check_domain(self, domain: str) -> None:
         """Refuse a domain that the model does not serve."""

@@ -29,7 +29,9 @@ def command(model: Annotated[Path, typer.Argument(help="A model file.")], as_jso
         print_json(asdict(found))
         return
     console = Console(highlight=False)
-    console.print(f"{model}: {found.backbone}, {len(found.domains)} domains", markup=False, soft_wrap=True)
+    console.print(
+        f"{model}: {found.backbone}, {found.dtype}, {len(found.domains)} domains", markup=False, soft_wrap=True
+    )
     titles = _titles(list(found.domains), console.width)
     if titles != list(found.domains):
         named = ", ".join(f"{title} {name}" for title, name in zip(titles, found.domains, strict=True))

@@ -39,6 +39,7 @@ class Card:
     domains: Sequence[CardDomain]
     union: float
     dense_macs: int
+    dtype: str
     file_bytes: int
     dense_bytes: int
     versions: Mapping[str, str]
@@ -71,7 +72,7 @@ def _head(card: Card) -> str:
     usages = [domain.usage for domain in card.domains]
     macs = sum(domain.macs for domain in card.domains) / len(card.domains)
     rows = [
-        ("bytes on disk", megabytes(card.file_bytes), f"{megabytes(card.dense_bytes)}, no classifiers"),
+        (f"bytes on disk, {card.dtype}", megabytes(card.file_bytes), f"{megabytes(card.dense_bytes)}, no classifiers"),
         ("2-D kernels kept, for all domains", percent(card.union), "100 %"),
         ("2-D kernels that a domain uses, mean", percent(sum(usages) / len(usages)), "100 %"),
         ("2-D kernels that a domain uses, largest", percent(max(usages)), "100 %"),

@@ -47,6 +47,7 @@ def _describe(bundle: Bundle, path: Path) -> Card:
         domains,
         sum(int(mask.any(0).sum()) for mask in masks.values()) / total,
         sum(conv.dense_kernels * _macs_of_kernel(conv) for conv in convs.values()),
+        bundle.dtype,
         path.stat().st_size,
         manifest.dense_bytes,
         {name: str(origin[name]) for name in VERSIONS if name in origin},

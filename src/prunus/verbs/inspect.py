@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from prunus.bundle.dtypes import DType
 from prunus.bundle.file import part_sizes, read_bundle
 from prunus.measure.sharing import BITS, count_shared, sharing_of
 
@@ -32,11 +33,14 @@ class Inspection:
     """What is in a model file.
 
     Args:
+        dtype: of weights and classifiers.
+        domains: how many classes each has.
         sharing: of two domains, kernels that both use / kernels that either uses.
         bytes_by_part: where the file's bytes go; their sum is its size.
     """
 
     backbone: str
+    dtype: DType
     domains: dict[str, int]
     layers: tuple[LayerContent, ...]
     sharing: dict[str, dict[str, float]]
@@ -62,6 +66,7 @@ def inspect(model: str | Path) -> Inspection:
     sharing = sharing_of(both_DD).tolist()
     return Inspection(
         bundle.manifest.backbone,
+        bundle.dtype,
         {name: len(entry.classes) for name, entry in bundle.manifest.domains.items()},
         tuple(layers),
         {
