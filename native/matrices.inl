@@ -134,40 +134,49 @@ static void pointwise(const Pointwise& j, long first_block, long last_block) {
     half_is_enough(place, j.pixels) ? pointwise_tile<Half, 1, 4>(j, place) : pointwise_tile<Vec, 1, 4>(j, place);
 }
 
-// The last panel begins early enough to be whole, and leaves out what the one before it has computed.
-template <class V, int N>
+// N vectors of pixels, and half a vector behind them if `Edge`. The last panel begins early enough to be whole, and leaves out
+// what the one before it has computed.
+template <class V, int N, bool Edge = false>
 static inline void dense_tile(const DensePointwise& j, int panel, long place) {
   const long wanted = static_cast<long>(panel) * kRows, first = wanted + kRows <= j.outputs ? wanted : j.outputs - kRows;
   V sum[kRows][N];
+  Half edge[kRows][1];
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; r++)
+  for (int r = 0; r < kRows; r++) {
+    edge[r][0] = Half::zero();
 #pragma GCC unroll 4
     for (int n = 0; n < N; n++) sum[r][n] = V::zero();
-  for (long r = 0; r < kRows; r++) expect_output<V, N>(j.epilogue, first + r, place, j.output, j.output_plane);
+  }
+  for (long r = 0; r < kRows; r++) expect_output<V, N + Edge>(j.epilogue, first + r, place, j.output, j.output_plane);
   const float *rows[kRows], *input = j.input + place;
   for (long r = 0; r < kRows; r++) rows[r] = j.weights + (first + r) * j.inputs;
   for (long some = 0; some < j.inputs; some += kBlock) {
     for (int r = 0; r < kRows; r++) __builtin_prefetch(rows[r] + static_cast<long>(kRows) * j.inputs + some);  // the next panel
-    const long end = some + kBlock < j.inputs ? some + kBlock : j.inputs;
-    for (long i = some; i < end; i++, input += j.plane) {
+    const long last = some + kBlock < j.inputs ? some + kBlock : j.inputs;
+    for (long i = some; i < last; i++, input += j.plane) {
       V x[N];
 #pragma GCC unroll 4
       for (int n = 0; n < N; n++) x[n] = V::load(input + n * V::width);
+      const Half behind = Edge ? Half::load(input + N * V::width) : Half::zero();
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; r++) {
         const V w = V::all(rows[r][i]);
 #pragma GCC unroll 4
         for (int n = 0; n < N; n++) sum[r][n] = V::fma(x[n], w, sum[r][n]);
+        if (Edge) edge[r][0] = Half::fma(behind, Half::all(rows[r][i]), edge[r][0]);
       }
     }
   }
-  for (long r = wanted - first; r < kRows; r++)
-    finish<V, N>(sum[r], j.epilogue, first + r, place, j.output + (first + r) * j.output_plane + place);
+  for (long r = wanted - first; r < kRows; r++) {
+    float* output = j.output + (first + r) * j.output_plane + place;
+    finish<V, N>(sum[r], j.epilogue, first + r, place, output);
+    if (Edge) finish<Half, 1>(edge[r], j.epilogue, first + r, place + N * V::width, output + N * V::width);
+  }
 }
 
-template <class V, int N>
+template <class V, int N, bool Edge = false>
 static inline void dense_panels(const DensePointwise& j, int first_panel, int last_panel, long place) {
-  for (int p = first_panel; p < last_panel; p++) dense_tile<V, N>(j, p, place);
+  for (int p = first_panel; p < last_panel; p++) dense_tile<V, N, Edge>(j, p, place);
 }
 
 static void dense_pointwise(const DensePointwise& j, int first_panel, int last_panel, long first_block, long last_block) {
@@ -175,7 +184,10 @@ static void dense_pointwise(const DensePointwise& j, int first_panel, int last_p
   constexpr long w = Vec::width;
   const long end = last_block * kBlock;
   long place = first_block * kBlock;
-  for (; place + many * w <= end; place += many * w) dense_panels<Vec, many>(j, first_panel, last_panel, place);
+  const auto has_edge = [&] { return end - place == 4 * w && half_is_enough(place + 3 * w, j.pixels); };
+  for (; place + many * w <= end && !has_edge(); place += many * w)
+    dense_panels<Vec, many>(j, first_panel, last_panel, place);
+  if (has_edge()) return dense_panels<Vec, 3, true>(j, first_panel, last_panel, place);
   if (place + 2 * w <= end) dense_panels<Vec, 2>(j, first_panel, last_panel, place), place += 2 * w;
   for (; place < end; place += w)
     half_is_enough(place, j.pixels) ? dense_panels<Half, 1>(j, first_panel, last_panel, place)

@@ -29,7 +29,7 @@ struct Scratch {
 
 // A value as strided windows read it: every channel as planes of some of its rows and columns.
 struct SplitValue {
-  int value, height, width, down, across;  // the strides: every so manieth row and column
+  int value, height, width, down, across;  // down and across: the strides
   std::vector<long> phases;
   bool operator==(const SplitValue& other) const {
     return value == other.value && height == other.height && width == other.width && down == other.down &&

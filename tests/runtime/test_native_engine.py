@@ -265,6 +265,17 @@ def test_what_a_program_reads_cannot_be_changed_any_more() -> None:
     assert np.isfinite(engine.logits(_images(bundle, 1), "a")).all()
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("side", [2, 4, 7, 8, 10, 14])  # planes whose last vector is full, half full and nearly empty
+@pytest.mark.parametrize("outputs", [6, 11, 24])
+def test_full_layers_are_exact_on_planes_of_any_size(kernels: str, side: int, outputs: int) -> None:
+    graph = make_graph(convolution("stem", [0], (37, 3)), convolution("full", [1], (outputs, 37), **ONE))
+    bundle = random_bundle(graph, side, density=1.0)
+    assert NativeEngine(bundle, 1, kernels).paths("a")[1] == ("full", "dense pointwise")
+    for threads in (1, 2):
+        _assert_exact(bundle, _images(bundle, 3), kernels, threads)
+
+
 def test_every_way_to_convolve_is_taken_and_named() -> None:
     graph = make_graph(
         convolution("direct", [0], (32, 3)),
