@@ -97,6 +97,7 @@ def main() -> None:
         title=f"milliseconds for one image; one thread against ONNX Runtime {onnxruntime.__version__}, dense",
         box=SIMPLE,
         padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     for column in ("network", "off", "dense", "Prunus", "speed-up", "wanted", "2 threads", "gain", "wanted"):
         table.add_column(column, justify="left" if column == "network" else "right", no_wrap=True)
