@@ -23,7 +23,7 @@ static inline long select_list(const Selection& s, uint32_t k, uint32_t end, uin
   long found = 0;
   alignas(64) float room[kBlock];
   for (; k < end; k += kBlock) {
-    const auto compress = k + kBlock <= s.all ? Vec::compress : compress_bit_by_bit;  // nothing is read behind the last
+    const auto compress = k + kBlock <= s.all ? Vec::Lists::compress : BitByBit::compress;  // nothing is read behind the last
     found += compress(some_weights(s, k, room), s.columns + k, some_bits(s.used, k, end, s.all), s.channel, first, kept + found,
                       offsets + found);
   }
@@ -38,7 +38,7 @@ static inline long select_bits(const Selection& s, uint32_t k, long place, long 
   alignas(64) float room[kBlock];
   for (; place < last; place += kBlock, first += kBlock * s.channel) {
     const uint32_t here = some_bits(s.union_bits, place, last, outputs * s.inputs), count = __builtin_popcount(here);
-    const auto expand = k + kBlock <= s.all ? Vec::expand : expand_bit_by_bit;
+    const auto expand = k + kBlock <= s.all ? Vec::Lists::expand : BitByBit::expand;
     found += expand(some_weights(s, k, room), here, some_bits(s.used, k, k + count, s.all), s.channel, first, kept + found,
                     offsets + found);
     k += count;

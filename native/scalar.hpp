@@ -5,31 +5,37 @@
 
 namespace prunus {
 
-static inline long compress_bit_by_bit(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel,
-                                       uint32_t first, float* kept, uint32_t* offsets) {
-  long count = 0;
-  for (int place = 0; bits; place++, bits >>= 1) {
-    if (bits & 1) {
-      kept[count] = weights[place];
-      offsets[count] = first + columns[place] * channel;
-      count++;
-    }
-  }
-  return count;
-}
+namespace {  // a copy for every file: each is compiled for another processor
 
-// The same without columns: of sixteen inputs in a row `here` are kept, and of those that are kept `used` are used.
-static inline long expand_bit_by_bit(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first,
-                                     float* kept, uint32_t* offsets) {
-  long count = 0;
-  for (; here; here >>= 1, first += channel) {
-    if (!(here & 1)) continue;
-    if (used & 1) kept[count] = *weights, offsets[count] = first, count++;
-    used >>= 1;
-    weights++;
+// How lists of weights are selected; vectors may do it for sixteen at once.
+struct BitByBit {
+  // Keep the weights whose bits are on, one after the other, and where their inputs lie.
+  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
+                       float* kept, uint32_t* offsets) {
+    long count = 0;
+    for (int place = 0; bits; place++, bits >>= 1) {
+      if (bits & 1) {
+        kept[count] = weights[place];
+        offsets[count] = first + columns[place] * channel;
+        count++;
+      }
+    }
+    return count;
   }
-  return count;
-}
+
+  // The same without columns: of sixteen inputs in a row `here` are kept, and of those that are kept `used` are used.
+  static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
+                     uint32_t* offsets) {
+    long count = 0;
+    for (; here; here >>= 1, first += channel) {
+      if (!(here & 1)) continue;
+      if (used & 1) kept[count] = *weights, offsets[count] = first, count++;
+      used >>= 1;
+      weights++;
+    }
+    return count;
+  }
+};
 
 static inline float float_of_bits(uint32_t bits) {
   float found;
@@ -50,5 +56,7 @@ static inline float widen_half(uint16_t bits) {
 static inline void widen_one_by_one(const uint16_t* from, bool half, int count, float* to) {
   for (int i = 0; i < count; i++) to[i] = half ? widen_half(from[i]) : widen_brain(from[i]);
 }
+
+}  // namespace
 
 }  // namespace prunus

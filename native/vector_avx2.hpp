@@ -59,15 +59,7 @@ struct Vec {
     odd.v = _mm256_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 3, 1));
   }
 
-  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
-                       float* kept, uint32_t* offsets) {
-    return compress_bit_by_bit(weights, columns, bits, channel, first, kept, offsets);
-  }
-
-  static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
-                     uint32_t* offsets) {
-    return expand_bit_by_bit(weights, here, used, channel, first, kept, offsets);
-  }
+  using Lists = BitByBit;
 
   static Vec from_half(const uint16_t* p) { return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
   static Vec from_brain(const uint16_t* p) {

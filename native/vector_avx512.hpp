@@ -47,27 +47,29 @@ struct Vec {
     odd.v = _mm512_permutex2var_ps(a, _mm512_add_epi32(first, _mm512_set1_epi32(1)), b);
   }
 
-  // Keep the weights whose bits are on, one after the other, and where their inputs lie; may write up to 16 past the last one.
-  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
-                       float* kept, uint32_t* offsets) {
-    const Mask m = static_cast<Mask>(bits);
-    const __m512i column = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(columns)));
-    const __m512i within = _mm512_mullo_epi32(column, _mm512_set1_epi32(static_cast<int>(channel)));
-    const __m512i offset = _mm512_add_epi32(within, _mm512_set1_epi32(static_cast<int>(first)));
-    _mm512_storeu_ps(kept, _mm512_maskz_compress_ps(m, _mm512_loadu_ps(weights)));
-    _mm512_storeu_si512(offsets, _mm512_maskz_compress_epi32(m, offset));
-    return __builtin_popcount(bits);
-  }
+  struct Lists {
+    // Keep the weights whose bits are on, one after the other, and where their inputs lie; may write up to 16 past the last one.
+    static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
+                         float* kept, uint32_t* offsets) {
+      const Mask m = static_cast<Mask>(bits);
+      const __m512i column = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(columns)));
+      const __m512i within = _mm512_mullo_epi32(column, _mm512_set1_epi32(static_cast<int>(channel)));
+      const __m512i offset = _mm512_add_epi32(within, _mm512_set1_epi32(static_cast<int>(first)));
+      _mm512_storeu_ps(kept, _mm512_maskz_compress_ps(m, _mm512_loadu_ps(weights)));
+      _mm512_storeu_si512(offsets, _mm512_maskz_compress_epi32(m, offset));
+      return __builtin_popcount(bits);
+    }
 
-  static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
-                     uint32_t* offsets) {
-    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512i within = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(static_cast<int>(channel)));
-    const __m512i offset = _mm512_add_epi32(within, _mm512_set1_epi32(static_cast<int>(first)));
-    _mm512_storeu_ps(kept, _mm512_maskz_compress_ps(static_cast<Mask>(used), _mm512_loadu_ps(weights)));
-    _mm512_storeu_si512(offsets, _mm512_maskz_compress_epi32(static_cast<Mask>(_pdep_u32(used, here)), offset));
-    return __builtin_popcount(used);
-  }
+    static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
+                       uint32_t* offsets) {
+      const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+      const __m512i within = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(static_cast<int>(channel)));
+      const __m512i offset = _mm512_add_epi32(within, _mm512_set1_epi32(static_cast<int>(first)));
+      _mm512_storeu_ps(kept, _mm512_maskz_compress_ps(static_cast<Mask>(used), _mm512_loadu_ps(weights)));
+      _mm512_storeu_si512(offsets, _mm512_maskz_compress_epi32(static_cast<Mask>(_pdep_u32(used, here)), offset));
+      return __builtin_popcount(used);
+    }
+  };
 
   static Vec from_half(const uint16_t* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};

@@ -55,15 +55,7 @@ struct Vec {
     odd.v = both.val[1];
   }
 
-  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
-                       float* kept, uint32_t* offsets) {
-    return compress_bit_by_bit(weights, columns, bits, channel, first, kept, offsets);
-  }
-
-  static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
-                     uint32_t* offsets) {
-    return expand_bit_by_bit(weights, here, used, channel, first, kept, offsets);
-  }
+  using Lists = BitByBit;
 
   static Vec from_half(const uint16_t* p) { return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))}; }
   static Vec from_brain(const uint16_t* p) { return {vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))}; }
