@@ -96,13 +96,13 @@ void Windows::prepare(const Run& run, int value, int channels) const {
   if (!copies_) return;
   SplitRoom& room = run.context.split;
   if (room.holds == split_) return;
-  room.holds = split_;
   const long size = channels * channel();
   room.planes.grow(2 * run.program.slack() + run.images * size);
   float* phases = room.planes.data() + run.program.slack();
   run.each_channel(channels, [&](long image, long c) {
     split(run.program.kernels(), run.value(value, image) + c * input_.plane(), phases + image * size + c * channel());
   });
+  room.holds = split_;
 }
 
 const float* Windows::prepared(const Run& run, int value, long image) const {

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,63 @@ def test_a_window_as_large_as_a_large_image_is_refused_before_memory_is_taken(si
     graph = make_graph(convolution("huge", (0,), (1, 3), kernel=(side, side), pads=(0, 0, 0, 0)))
     with pytest.raises(BundleError, match="window"):
         NativeEngine(random_bundle(graph, side, density=0.0))
+
+
+POINT = {"kernel": (1, 1), "pads": (0, 0, 0, 0)}
+MANY_CHANNELS: dict[str, Any] = {"op": "append_zeros", "inputs": (0,), "count": 65533}
+
+
+def test_lists_of_very_many_channels_and_domains_are_refused_before_memory_is_taken() -> None:
+    graph = make_graph(
+        MANY_CHANNELS,
+        convolution("wide", (1,), (8192, 8), kernel=(1, 2), pads=(0, 1, 0, 0), groups=8192),
+        {"op": "mean", "inputs": (2,)},
+        convolution("last", (3,), (1, 8192), **POINT),
+    )
+    assert NativeEngine(random_bundle(graph, 1, domains=("a",), density=0.0)).layers == ["wide", "last"]
+    with pytest.raises(BundleError, match="so many channels and domains are too long"):
+        NativeEngine(random_bundle(graph, 1, domains=[f"d{number}" for number in range(20)], density=0.0))
+
+
+@pytest.mark.parametrize("kind", ["values", "planes of a stride"])
+def test_a_model_whose_image_would_take_gigabytes_is_refused_before_memory_is_taken(kind: str) -> None:
+    if kind == "values":  # a pixel takes sixteen numbers, and all values are needed to the end
+        count = 260
+        operations: list[dict[str, Any]] = [
+            MANY_CHANNELS,
+            *({"op": "add", "inputs": (n, n)} for n in range(1, count + 1)),
+        ]
+        operations += [{"op": "add", "inputs": (len(operations) + n, n + 1)} for n in range(count)]
+        side, channels = 1, 65536
+    else:  # a window of as many planes as it has pixels
+        pool = {"op": "pool", "inputs": (1,), "kind": "max", "kernel": (181, 181), "stride": (181, 181)}
+        operations = [MANY_CHANNELS | {"count": 1021}, pool]
+        side, channels = 181, 1024
+    graph = make_graph(*operations, convolution("last", (len(operations),), (1, channels), **POINT))
+    with pytest.raises(BundleError, match="one image would take more than a gigabyte"):
+        NativeEngine(random_bundle(graph, side, domains=("a",), density=0.0))
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak")
+def test_images_of_a_large_network_go_through_it_a_few_at_a_time() -> None:
+    graph = make_graph(
+        convolution("stem", (0,), (160, 3), **POINT),
+        {"op": "mean", "inputs": (1,)},
+        convolution("last", (2,), (4, 160), **POINT),
+    )
+    engine = NativeEngine(random_bundle(graph, 300, density=1.0))
+    images = np.random.default_rng(0).standard_normal((9, 3, 300, 300)).astype(np.float32)
+    assert 8 * engine.image_bytes > 2**28 + 2**27  # eight at a time would take so much
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak
+    before = _status("VmRSS")
+    together = engine.logits(images, "a")
+    assert _status("VmHWM") - before < 2**28 + 2**25
+    assert np.array_equal(together, np.concatenate([engine.logits(image[None], "a") for image in images]))
+
+
+def _status(key: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 
 
 def test_a_stride_of_any_length_is_computed() -> None:
