@@ -1,6 +1,6 @@
 """What each method holds in memory between the forward and the backward pass of one training step.
 
-    python benchmarks/activation_memory.py [--backbone wrn28_4] [--batch 32] [--device cpu] [--json FILE]
+    python -m benchmarks.activation_memory [--backbone wrn28_4] [--batch 32] [--device cpu] [--json FILE]
 
 Measured at torch's allocator: what a forward pass takes and does not give back. `bn` is the baseline of the ratio.
 """

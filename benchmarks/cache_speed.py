@@ -1,6 +1,6 @@
 """How much faster an epoch is read from the cache than by decoding JPEGs.
 
-    python benchmarks/cache_speed.py [--images 4000] [--side 72] [--json FILE]
+    python -m benchmarks.cache_speed [--images 4000] [--side 72] [--json FILE]
 
 The bundled demo images are written as JPEGs of the Visual Decathlon's size, then one shuffled epoch in batches of 32 is
 read both ways, interleaved, and the medians are compared.

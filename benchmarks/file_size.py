@@ -1,6 +1,6 @@
 """How large model files are, beside what they cannot do without.
 
-    python benchmarks/file_size.py runs/compare/union-* [--json FILE]
+    python -m benchmarks.file_size runs/compare/union-* [--json FILE]
 
 The bound: weights of the kernels that some domain uses, at their type; which kernels these are, in the shorter of a bit
 per kernel and run lengths; a bit per such kernel and domain; the numbers of every domain's norms and constants; the

@@ -1,6 +1,6 @@
 """How much memory a loaded model of five domains takes, relative to its file.
 
-    python benchmarks/loaded_memory.py [--network NAME ...] [--json FILE]
+    python -m benchmarks.loaded_memory [--network NAME ...] [--json FILE]
 
 In every domain half of the kernels are off, or 90 %, at random. Each file is loaded in a process of its own that has
 run a small model before, so that code is not counted; "loaded" is the peak until the model can be asked, "one image"
@@ -19,11 +19,11 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from random_models import random_model
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.random_models import random_model
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.dtypes import DType
 from prunus.bundle.file import write_bundle

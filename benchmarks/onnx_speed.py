@@ -1,6 +1,6 @@
 """How much faster ONNX Runtime is with a network whose filters were switched off, one image at a time.
 
-    python benchmarks/onnx_speed.py [--backbone wrn28_4] [--share 0.5] [--threads 1] [--json FILE]
+    python -m benchmarks.onnx_speed [--backbone wrn28_4] [--share 0.5] [--threads 1] [--json FILE]
 
 Filters that feed only the next convolution are switched off at random; the rest is a smaller dense network with the
 same outputs. Both networks run in one process, turn about; the medians are compared.
@@ -29,13 +29,13 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
-from prunus.exporting.network import domain_network
-from prunus.exporting.slim import slim
+from prunus.lowering.pack import pack
+from prunus.lowering.plan import plan_pruning
 from prunus.masks.network import MultiDomainNet
 from prunus.measure.machine import describe_machine
 from prunus.methods.table import METHODS, adapt
-from prunus.pruning.pack import pack
-from prunus.pruning.plan import plan_pruning
+from prunus.onnx.network import domain_network
+from prunus.onnx.slim import slim
 
 ROUNDS = 200
 

@@ -7,8 +7,8 @@ import torch
 from prunus.backbone.zoo import Backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
+from prunus.lowering.pack import pack
 from prunus.methods.table import adapt
-from prunus.pruning.pack import pack
 
 CLASSES = ("a", "b")
 

@@ -1,6 +1,6 @@
 """How much faster the native runtime is than ONNX Runtime with the dense network, with random kernel masks.
 
-    python benchmarks/runtime_speed.py [--network NAME ...] [--rounds 60] [--json FILE]
+    python -m benchmarks.runtime_speed [--network NAME ...] [--rounds 60] [--json FILE]
 
 One image at a time. Kernels are switched off at random in every layer; ONNX Runtime runs the same network with all
 kernels on, in one thread. Ours runs in one thread and in two. All take turns in one process, each as one of many
@@ -20,19 +20,19 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from random_models import random_model
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.random_models import random_model
+from prunus.arrays import Floats
 from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice
 from prunus.errors import PrunusError
-from prunus.exporting.onnx_model import domain_model
-from prunus.images import Floats
 from prunus.measure.machine import describe_machine
 from prunus.measure.speed import take_turns
+from prunus.onnx.model import domain_model
 from prunus.runtime._native import available_kernels
 from prunus.runtime.native_engine import NativeEngine
 

@@ -1,6 +1,6 @@
 """Load a service with requests of all domains, many at a time and one at a time, and check every answer.
 
-    python benchmarks/service_load.py MODEL [--requests 10000] [--connections 64] [--rounds 5] [--json FILE]
+    python -m benchmarks.service_load MODEL [--requests 10000] [--connections 64] [--rounds 5] [--json FILE]
 
 The service runs in a process of its own. Images are those of the bundled domains; the model must serve some of them
 (`prunus prune runs/demo --out MODEL`). Both kinds of load take turns in rounds, so that a busy machine slows both.
@@ -24,10 +24,10 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from http_load import Outcome, Question, ask, form_request
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.http_load import Outcome, Question, ask, form_request
 from prunus.measure.machine import describe_machine
 from prunus.runtime.predictor import Predictor
 

@@ -31,16 +31,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": LEARNING | {"losses", "measure"},
     "graph": set(),
     "bundle": {"graph", "images"},
-    "pruning": {"backbone", "masks", "graph", "bundle"},
+    "lowering": {"backbone", "masks", "graph", "bundle"},
     "runtime": {"graph", "bundle", "images", "probabilities"},
-    "exporting": {"backbone", "masks", "pruning", "graph", "bundle", "runtime", "images"},
+    "onnx": {"backbone", "masks", "lowering", "graph", "bundle", "runtime", "images"},
     "serving": {"bundle", "config", "images", "probabilities", "runtime"},
     "report": {"measure"},
     "verbs": LEARNING
-    | {"benchmarks", "training", "measure", "pruning", "graph", "bundle", "runtime", "report", "losses", "exporting"}
+    | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
     | {"serving"},
     "cli": {
-        "exporting",
+        "onnx",
         "serving",
         "verbs",
         "report",

@@ -19,9 +19,9 @@ from prunus.version import __version__ as __version__
 if TYPE_CHECKING:
     from prunus.config import Recipe as Recipe
     from prunus.errors import PrunusError as PrunusError
-    from prunus.pruning.plan import load_plan as load_plan
-    from prunus.pruning.plan import plan_pruning as plan_pruning
-    from prunus.pruning.shrink import shrink as shrink
+    from prunus.lowering.plan import load_plan as load_plan
+    from prunus.lowering.plan import plan_pruning as plan_pruning
+    from prunus.lowering.shrink import shrink as shrink
     from prunus.recipes import load_recipe as load_recipe
     from prunus.recipes import parse_recipe as parse_recipe
     from prunus.runtime.predictor import Prediction as Prediction
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 # looked up on first use: what runs a model must not import what trains one
 _HOMES = {
     "Recipe": "prunus.config",
-    "load_plan": "prunus.pruning.plan",
-    "plan_pruning": "prunus.pruning.plan",
-    "shrink": "prunus.pruning.shrink",
+    "load_plan": "prunus.lowering.plan",
+    "plan_pruning": "prunus.lowering.plan",
+    "shrink": "prunus.lowering.shrink",
     "load_recipe": "prunus.recipes",
     "parse_recipe": "prunus.recipes",
     "PrunusError": "prunus.errors",

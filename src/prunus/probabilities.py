@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from prunus.images import Bytes, Floats, Preprocess, crop_windows
+from prunus.arrays import Bytes, Floats
+from prunus.images import Preprocess, crop_windows
 
 Logits = Callable[[Floats], Floats]
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load, save
 
+from prunus.arrays import Array
 from prunus.bundle.bits import pack_bits, unpack_bits
-from prunus.bundle.bundle import Array, Bundle
+from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import STORED, DType, encode, widened
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.bundle.header import FORMAT_VERSION

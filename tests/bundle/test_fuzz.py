@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_no_damaged_file_crashes_hangs_or_answers_wrongly(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "benchmarks" / "fuzz_model_file.py"), "--count", "650", "--seed", "1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "fuzzing.model_files", "--count", "650", "--seed", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "650 damaged files" in done.stdout

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from prunus.arrays import Floats
 from prunus.data.loading import ImageSet
-from prunus.images import Floats, Preprocess
+from prunus.images import Preprocess
 from prunus.measure.accuracy import accuracy, num_crops
 from prunus.probabilities import crop_probabilities, softmax
 

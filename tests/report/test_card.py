@@ -6,9 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from graph_bundles import random_bundle, varied_graph
 from markdown_it import MarkdownIt
-from run_folders import HOSTILE
 from typer.testing import CliRunner
 
 import prunus
@@ -17,6 +15,8 @@ from prunus.bundle.file import write_bundle
 from prunus.cli.app import app
 from prunus.report.card import escape, fence
 from prunus.verbs.evaluate import bundle_costs
+from tests.makers.graph_bundles import random_bundle, varied_graph
+from tests.makers.run_folders import HOSTILE
 
 NAMES = [
     HOSTILE,

@@ -5,19 +5,19 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from graph_bundles import convolution, exact_logits, make_graph, random_bundle, varied_graph
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import DType
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.errors import BundleError
 from prunus.graph.operations import ActivationName
-from prunus.images import Floats
 from prunus.runtime import _native
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
+from tests.makers.graph_bundles import convolution, exact_logits, make_graph, random_bundle, varied_graph
 
 KERNELS = _native.available_kernels()
 TOLERANCE = 2e-5  # of the largest logit

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_bundles import convolution, make_graph, random_bundle
 
 from prunus.bundle.file import write_bundle
 from prunus.errors import BundleError
 from prunus.runtime import Predictor
 from prunus.runtime.native_engine import NativeEngine
+from tests.makers.graph_bundles import convolution, make_graph, random_bundle
 
 
 @pytest.mark.parametrize("side", [400, 2000])

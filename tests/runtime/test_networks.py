@@ -1,12 +1,12 @@
 """Whole networks of the zoo, pruned and packed, give the masked networks' logits without torch."""
 
 import pytest
-from masked_networks import MODES, assert_same_logits, masked_network, packed, zoo_backbone
 
 from prunus.runtime import _native
 from prunus.runtime.engine import Engine
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
+from tests.makers.masked_networks import MODES, assert_same_logits, masked_network, packed, zoo_backbone
 
 CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
 SIZES = {

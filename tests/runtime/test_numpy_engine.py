@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from graph_bundles import make_graph, random_bundle
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from prunus.arrays import Values
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError
 from prunus.graph.operations import LayerNorm, Operation, Pool
-from prunus.runtime.numpy_activations import ACTIVATIONS, Values, normal_share
+from prunus.runtime.numpy_activations import ACTIVATIONS, normal_share
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.runtime.numpy_operations import compute
+from tests.makers.graph_bundles import make_graph, random_bundle
 
 SLOPE = 0.3
 EXPECTED: dict[str, Callable[[Tensor], Tensor]] = {

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_bundles import convolution, make_graph, random_bundle, varied_graph
-from masked_networks import masked_network, packed, zoo_backbone
 
+from prunus.arrays import Bytes, Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
 from prunus.bundle.header import FORMAT_VERSION
 from prunus.errors import BundleError, DataError, PrunusError, UnknownNameError
-from prunus.images import Bytes, Floats
 from prunus.runtime import Predictor, _native
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
+from tests.makers.graph_bundles import convolution, make_graph, random_bundle, varied_graph
+from tests.makers.masked_networks import masked_network, packed, zoo_backbone
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("a", "b", "c")

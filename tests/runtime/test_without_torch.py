@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from graph_bundles import random_bundle, varied_graph
 from PIL import Image
 
+from prunus.arrays import Floats
 from prunus.bundle.file import write_bundle
-from prunus.images import Floats
 from prunus.runtime import Predictor
+from tests.makers.graph_bundles import random_bundle, varied_graph
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 1_500_000  # of the wheel, without weights and images of the demo

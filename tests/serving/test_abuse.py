@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from live_service import live_service, picture
+
+from tests.makers.live_service import live_service, picture
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from live_service import Live, encode, live_service, picture, scan_bomb
 from PIL import Image
 
 from prunus.errors import PrunusError, UnknownNameError
 from prunus.serving.decoding import SMALL_BYTES, SMALL_PIXELS, Body, NotSmall, decode_small
 from prunus.serving.examples import Example
 from prunus.serving.settings import parse_settings
+from tests.makers.live_service import Live, encode, live_service, picture, scan_bomb
 
 EXAMPLES = {"birds": [Example("owl", picture(1), "image/png")]}
 

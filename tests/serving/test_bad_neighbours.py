@@ -13,10 +13,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from live_service import Live, half_request, live_service, picture
 
 from prunus.serving.connections import GuardedConnection
 from prunus.serving.examples import Example
+from tests.makers.live_service import Live, half_request, live_service, picture
 
 
 def _until(holds: Callable[[], bool]) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from live_service import half_request, picture, write_model
 
 from prunus.runtime.predictor import Predictor
+from tests.makers.live_service import half_request, picture, write_model
 
 
 @contextmanager

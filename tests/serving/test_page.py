@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_service import Live, live_service, picture
 from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
 
 from prunus.serving.examples import Example
+from tests.makers.live_service import Live, live_service, picture
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium")

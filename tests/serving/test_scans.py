@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from live_service import picture, scan_bomb
 
 from prunus.serving.scans import count_scans
+from tests.makers.live_service import picture, scan_bomb
 
 USUAL = picture(1, "JPEG", side=64)
 LOOKS_LIKE_SCANS = b"\xff\xda" * 200

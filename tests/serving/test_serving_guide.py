@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from live_service import live_service, picture
 
 from prunus.serving.settings import ServeSettings
+from tests.makers.live_service import live_service, picture
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "serving.md").read_text()

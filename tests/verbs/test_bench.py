@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from graph_bundles import random_bundle, varied_graph
 from typer.testing import CliRunner
 
 import prunus
@@ -15,9 +14,10 @@ from prunus.bundle.manifest import DomainEntry
 from prunus.cli.app import app
 from prunus.config import BackboneChoice
 from prunus.errors import UnknownNameError
+from prunus.lowering.pack import pack
 from prunus.methods.table import adapt
-from prunus.pruning.pack import pack
 from prunus.verbs.bench import promised_speed_up
+from tests.makers.graph_bundles import random_bundle, varied_graph
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from prunus.arrays import Array
 from prunus.bundle.bits import pack_bits
-from prunus.bundle.bundle import Array, Bundle
+from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import DType
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.bundle.manifest import DomainEntry, Manifest

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from prunus.images import Bytes
-
-Bools = npt.NDArray[np.bool_]
+from prunus.arrays import Bools, Bytes
 
 
 def pack_bits(mask: Bools) -> Bytes:

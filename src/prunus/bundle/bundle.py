@@ -19,16 +19,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from prunus.bundle.bits import Bools, unpack_bits
+from prunus.arrays import Array, Bools, Bytes, Floats
+from prunus.bundle.bits import unpack_bits
 from prunus.bundle.dtypes import STORED, DType, widened
 from prunus.bundle.manifest import Manifest
 from prunus.bundle.order import from_stored, to_stored
 from prunus.errors import UnknownNameError
-from prunus.images import Bytes, Floats
-
-Array = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True)

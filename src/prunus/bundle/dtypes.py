@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from prunus.images import Floats
+from prunus.arrays import Floats
 
 DType = Literal["float32", "float16", "bfloat16"]
 STORED: dict[DType, np.dtype[np.generic]] = {

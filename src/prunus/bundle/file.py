@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors.numpy import save
 
-from prunus.bundle.bundle import Array, Bundle
+from prunus.arrays import Array
+from prunus.bundle.bundle import Bundle
 from prunus.bundle.container import METADATA_KEY, check_parts, header_text, parse_json, read_container
 from prunus.bundle.dtypes import STORED, DType, all_finite, encode
 from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry

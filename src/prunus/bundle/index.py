@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from prunus.bundle.bits import Bools, pack_bits, unpack_bits
+from prunus.arrays import Bools, Bytes
+from prunus.bundle.bits import pack_bits, unpack_bits
 from prunus.errors import BundleError
-from prunus.images import Bytes
 
 Code = Literal["bits", "runs"]
 Lengths = npt.NDArray[np.int64]

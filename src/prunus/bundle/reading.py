@@ -8,13 +8,12 @@ from io import BufferedReader
 
 import numpy as np
 
+from prunus.arrays import Array, Bytes
 from prunus.bundle.bits import pack_bits
-from prunus.bundle.bundle import Array
 from prunus.bundle.dtypes import CODES, STORED, all_finite
 from prunus.bundle.header import FileHeader
 from prunus.bundle.index import decode_index
 from prunus.errors import BundleError
-from prunus.images import Bytes
 
 Piece = tuple[str, tuple[int, ...]]  # the name of an array and its shape
 

@@ -17,8 +17,8 @@ def command(
     ] = False,
 ) -> None:
     """Write ONNX models: one per domain, with only the channels it needs, or one for all."""
-    from prunus.exporting.onnx_files import TOLERANCE, weights_file
-    from prunus.exporting.onnx_model import OPSET
+    from prunus.onnx.files import TOLERANCE, weights_file
+    from prunus.onnx.model import OPSET
     from prunus.report.tables import megabytes
     from prunus.verbs.export import export
 

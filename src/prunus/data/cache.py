@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import PIL
 
+from prunus.arrays import Bytes
 from prunus.data.sources import Source
 from prunus.errors import StorageError
 from prunus.files import remove_leftovers, temporary_beside, write_json
-from prunus.images import Bytes, Preprocess
+from prunus.images import Preprocess
 
 CACHE_VERSION = 1
 ROWS = "images.npy"

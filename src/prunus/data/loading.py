@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from prunus.arrays import Bytes
 from prunus.data.cache import cache_key, cached_json, cached_rows
 from prunus.data.domains import Domain, Item
 from prunus.errors import DataError
-from prunus.images import Bytes, Preprocess, read_image
+from prunus.images import Preprocess, read_image
 
 CHUNK = 1024  # images handed on at a time, to decoding threads or sums
 Loading = Callable[[str, int, int], None]  # domain, images done, images in all

@@ -6,9 +6,9 @@ import os
 import warnings
 from typing import Protocol
 
+from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import UnknownNameError
-from prunus.images import Floats
 from prunus.runtime.whole_numbers import whole_number
 
 ENGINE = "PRUNUS_ENGINE"  # environment variable: "numpy", or an instruction set that the native engine is to use

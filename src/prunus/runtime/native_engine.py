@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import BundleError, DataError, UnknownNameError
 from prunus.graph.operations import (
@@ -21,7 +22,6 @@ from prunus.graph.operations import (
     Mul,
     Pool,
 )
-from prunus.images import Floats
 from prunus.runtime import _native
 
 ACTIVATIONS: dict[str, int] = {name: number for number, name in enumerate(get_args(ActivationName))}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from prunus.arrays import Values
 from prunus.graph.operations import ActivationName
-
-Values = npt.NDArray[np.floating[Any]]
 
 # exp(z**2) * erfc(z) = t * polynomial(t) with t = 1 / (1 + z / 3), to 3e-9: our own least-squares fit for z from 0 to 9
 TAIL = (

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from prunus.arrays import Floats, Values
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError
 from prunus.graph.operations import Graph
-from prunus.images import Floats
-from prunus.runtime.numpy_activations import Values
 from prunus.runtime.numpy_operations import compute
 from prunus.runtime.tensors import DomainTensors, domain_tensors
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from prunus.arrays import Values
 from prunus.graph.operations import Add, Affine, AppendZeros, Conv, LayerNorm, Mul, Operation, Pads, Pool
-from prunus.runtime.numpy_activations import ACTIVATIONS, Values
+from prunus.runtime.numpy_activations import ACTIVATIONS
 
 Tensors = Mapping[str, Values]  # by role: a convolution's weight, and what the operation's `tensors` names
 Pair = tuple[int, int]

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from prunus.arrays import Bytes, Floats
 from prunus.bundle.file import read_bundle
 from prunus.errors import DataError
-from prunus.images import Bytes, Floats, read_image
+from prunus.images import read_image
 from prunus.probabilities import crop_probabilities
 from prunus.runtime.engine import make_engine
 from prunus.runtime.whole_numbers import whole_number

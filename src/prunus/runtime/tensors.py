@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.graph.operations import Conv
-from prunus.images import Floats
 
 DomainTensors = list[dict[str, Floats]]  # of every operation, by role: a convolution's weight too
 

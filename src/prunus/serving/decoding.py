@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from prunus.images import Floats, Preprocess
+from prunus.arrays import Floats
+from prunus.images import Preprocess
 from prunus.serving.pictures import label_of, open_picture, prepare
 from prunus.serving.scans import count_scans
 from prunus.serving.settings import ServeSettings

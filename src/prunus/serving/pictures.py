@@ -7,8 +7,9 @@ from http import HTTPStatus
 
 from PIL import Image, UnidentifiedImageError
 
+from prunus.arrays import Floats
 from prunus.errors import DataError
-from prunus.images import FORMATS, Floats, Preprocess, crop_windows, read_image
+from prunus.images import FORMATS, Preprocess, crop_windows, read_image
 from prunus.serving.refusals import Refusal
 from prunus.serving.scans import count_scans
 from prunus.serving.uploads import Upload

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunus.images import Floats
+from prunus.arrays import Floats
 from prunus.probabilities import softmax
 from prunus.runtime.predictor import Predictor
 from prunus.serving.decoding import Decoded, NotSmall

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from prunus.arrays import Floats
 from prunus.data.augment import normalize, random_crops
 from prunus.data.loading import ImageSet
 from prunus.data.schedule import Step, num_steps, schedule
 from prunus.errors import TrainingError, TrainingInterrupted
-from prunus.images import Floats, Preprocess
+from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.measure.accuracy import accuracy
 from prunus.probabilities import Logits

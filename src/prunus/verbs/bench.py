@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError, PrunusError
-from prunus.images import Floats
 from prunus.measure.machine import describe_machine, usable_processors
 from prunus.measure.speed import Timing, take_turns
 from prunus.runtime.predictor import Predictor
@@ -198,7 +198,7 @@ class _Rivals:
         import onnx  # noqa: PLC0415  # optional, as all that follows
         import onnxruntime  # noqa: PLC0415
 
-        from prunus.exporting.onnx_model import domain_model  # noqa: PLC0415
+        from prunus.onnx.model import domain_model  # noqa: PLC0415
 
         self.versions["onnxruntime"] = onnxruntime.__version__
         for domain in domains:
@@ -216,7 +216,7 @@ class _Rivals:
         import onnx  # noqa: PLC0415
         import onnxruntime  # noqa: PLC0415, F401
 
-        from prunus.exporting.onnx_model import domain_model  # noqa: PLC0415
+        from prunus.onnx.model import domain_model  # noqa: PLC0415
         from prunus.verbs.dense import DOMAIN, dense_bundle  # noqa: PLC0415
 
         dense = dense_bundle(self._bundle.manifest)

@@ -11,7 +11,7 @@ from prunus.bundle.manifest import ConvEntry
 from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.report.card import Card, CardDomain, card_text
-from prunus.report.page_reading import flat_recipe
+from prunus.report.page.reading import flat_recipe
 from prunus.report.targets import check_file
 
 VERSIONS = ("prunus", "torch", "backbone_sha256")

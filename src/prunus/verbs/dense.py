@@ -12,9 +12,9 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.config import BackboneChoice
 from prunus.errors import PrunusError
+from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt
-from prunus.pruning.pack import pack
 
 DOMAIN = "dense"
 

@@ -20,6 +20,7 @@ from prunus.data.loading import ImageSet, load_images
 from prunus.data.opening import open_domain
 from prunus.errors import BackboneError, BundleError, DataError, UnknownNameError
 from prunus.graph.operations import Conv
+from prunus.lowering.pack import is_packable
 from prunus.measure.accuracy import Labels, classify, num_crops
 from prunus.measure.cost import CostReport, DomainCost, LayerCost, count_layer
 from prunus.measure.machine import usable_processors
@@ -27,7 +28,6 @@ from prunus.measure.score import decathlon_score, efficiency_scores
 from prunus.methods.costs import network_costs
 from prunus.methods.table import choose_method
 from prunus.probabilities import Logits
-from prunus.pruning.pack import is_packable
 from prunus.recipes import parse_recipe
 from prunus.runtime.predictor import Predictor
 from prunus.training.loop import net_logits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prunus.exporting.onnx_files import export_domains, export_single
+from prunus.onnx.files import export_domains, export_single
 from prunus.runtime.predictor import Predictor
 
 

@@ -13,7 +13,7 @@ from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import DEMO_PREFIX, Recipe
 from prunus.errors import BundleError
-from prunus.pruning.pack import pack
+from prunus.lowering.pack import pack
 from prunus.training.run import TrainedRun, open_run
 from prunus.version import __version__
 

@@ -1,0 +1,297 @@
+"""Ways to damage a model file, for the fuzzer, and a small model that has every operation."""
+
+from __future__ import annotations
+
+import copy
+import json
+import struct
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from fuzzing.claims import huge_layers, many_arrays
+from fuzzing.sealing import join, sealed, split
+from prunus.arrays import Array
+from prunus.bundle.bits import pack_bits
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.manifest import DomainEntry, Manifest
+from prunus.graph.operations import ActivationName, Graph, Operation
+from prunus.images import Preprocess
+
+CLASSES = {"birds": ("owl", "wren"), "flowers": ("rose", "tulip", "lily")}
+SIZE = 16
+VALUES: tuple[Any, ...] = (
+    *(0, -1, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100, 127, 255, 1000, 4096, 5000, 65535, 65536, 65537),
+    *(2**20, 2**31 - 1, 2**31, 2**53, 2**63, 10**18, 10**30, 0.5, 1e-9, 1e308, -0.0),
+    *("", "x", "bits", "runs", "conv", "pool", "mean", "max", "relu", "gelu", "float16", "bfloat16", "0.scale"),
+    *("../../etc/passwd", None, True, False, [], {}, [1], {"a": 1}, [[[]]], [0, 0], [1, 1], [3, 3, 3, 3]),
+)
+
+
+def model() -> Bundle:
+    """A network of a few channels in which every operation has its place, with random numbers."""
+    conv = {"op": "conv", "kernel": [3, 3], "pads": [1, 1, 1, 1]}
+    point = {"op": "conv", "kernel": [1, 1]}
+    operations: list[dict[str, Any]] = [
+        conv | {"inputs": [0], "layer": "stem", "channels": [8, 3], "was": [16, 3], "stride": [2, 2], "slope": 0.1},
+        conv | {"inputs": [1], "layer": "deep", "channels": [8, 1], "groups": 8, "activation": "hard_swish"},
+        {"op": "mean", "inputs": [2]},
+        point | {"inputs": [3], "layer": "squeeze", "channels": [4, 8], "activation": "relu"},
+        point | {"inputs": [4], "layer": "excite", "channels": [8, 4], "activation": "sigmoid"},
+        {"op": "mul", "inputs": [2, 5]},
+        point | {"inputs": [6, 1], "layer": "out", "channels": [8, 8], "activation": "relu6"},
+        {"op": "pool", "inputs": [7], "kind": "max", "kernel": [3, 3], "stride": [2, 2], "pads": [1, 1, 1, 1]},
+        {"op": "pool", "inputs": [8], "kind": "mean", "kernel": [2, 2], "stride": [1, 1], "ceil": True},
+        {"op": "affine", "inputs": [8], "activation": "leaky_relu", "slope": 0.1},
+        {"op": "append_zeros", "inputs": [10], "count": 3},
+        {"op": "cat", "inputs": [10, 11]},
+        conv | {"inputs": [12], "layer": "wide", "channels": [6, 19], "dilation": [2, 2], "pads": [2, 2, 2, 2]},
+        conv | {"inputs": [13, 13], "layer": "twice", "channels": [6, 2], "groups": 3, "activation": "gelu"},
+        {"op": "add", "inputs": [13, 14], "activation": "silu"},
+        conv | {"inputs": [15], "layer": "twice", "channels": [6, 2], "groups": 3},
+        {"op": "layer_norm", "inputs": [16], "eps": 1e-6},
+        {"op": "pool", "inputs": [17], "kind": "mean", "kernel": [2, 2], "stride": [2, 2]},
+    ]
+    preprocess = Preprocess(size=SIZE, resize=SIZE + 2, mean=(0.5, 0.5, 0.5), std=(0.2, 0.2, 0.2))
+    manifest = Manifest(
+        backbone="small",
+        image_size=SIZE,
+        graph=TypeAdapter[Graph](Graph).validate_python(operations),
+        domains={name: DomainEntry(classes=names, preprocess=preprocess) for name, names in CLASSES.items()},
+        dense_bytes=10_000,
+        provenance={"recipe": {}, "step": 1, "total_steps": 1},
+    )
+    return Bundle(manifest, _numbers(manifest))
+
+
+def _numbers(manifest: Manifest) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    arrays: dict[str, Array] = {}
+    for layer, entry in manifest.convs.items():
+        kept = rng.random(entry.num_kernels) < 0.7
+        arrays[f"union/{layer}"] = pack_bits(kept)
+        arrays[f"kernels/{layer}"] = rng.standard_normal((int(kept.sum()), *entry.kernel)).astype(np.float32)
+        for domain in manifest.domains:
+            arrays[f"mask/{domain}/{layer}"] = pack_bits(rng.random(int(kept.sum())) < 0.6)
+    for number, operation in enumerate(manifest.graph):
+        for role, shape in operation.tensors(manifest.shapes[operation.inputs[0]][0]).items():
+            if role == "bias":
+                arrays[f"shared/{number}.{role}"] = rng.standard_normal(shape).astype(np.float32)
+            else:
+                for domain in manifest.domains:
+                    arrays[f"norm/{domain}/{number}.{role}"] = rng.standard_normal(shape).astype(np.float32)
+    for domain, given in manifest.domains.items():
+        shape = (len(given.classes), manifest.num_features)
+        arrays[f"head/{domain}/weight"] = rng.standard_normal(shape).astype(np.float32)
+        arrays[f"head/{domain}/bias"] = np.zeros(len(given.classes), np.float32)
+    return arrays
+
+
+def flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
+    changed = bytearray(content)
+    for place in rng.integers(0, len(content), rng.integers(1, 9)):
+        changed[place] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
+
+
+def overwrite(content: bytes, rng: np.random.Generator) -> bytes:
+    start, length = int(rng.integers(len(content))), int(rng.integers(1, 200))
+    noise = rng.integers(0, 256, length, dtype=np.uint8).tobytes()
+    return (content[:start] + noise + content[start + length :])[: len(content)]
+
+
+def insert(content: bytes, rng: np.random.Generator) -> bytes:
+    start = int(rng.integers(len(content)))
+    return content[:start] + rng.integers(0, 256, rng.integers(1, 100), dtype=np.uint8).tobytes() + content[start:]
+
+
+def remove(content: bytes, rng: np.random.Generator) -> bytes:
+    start = int(rng.integers(len(content)))
+    return content[:start] + content[start + int(rng.integers(1, 100)) :]
+
+
+def move(content: bytes, rng: np.random.Generator) -> bytes:
+    a, b = sorted(int(place) for place in rng.integers(0, len(content), 2))
+    return content[b:] + content[a:b] + content[:a]
+
+
+def cut(content: bytes, rng: np.random.Generator) -> bytes:
+    return content[: int(rng.integers(len(content)))]
+
+
+def header_length(content: bytes, rng: np.random.Generator) -> bytes:
+    lengths = (0, 1, 2**20, 2**31, 2**40, 2**63, 2**64 - 1)
+    return struct.pack("<Q", lengths[int(rng.integers(len(lengths)))]) + content[8:]
+
+
+def offsets(content: bytes, rng: np.random.Generator) -> bytes:
+    header, data = split(content)
+    name = str(rng.choice([key for key in header if key != "__metadata__"]))
+    key = str(rng.choice(["data_offsets", "shape", "dtype"]))
+    header[name][key] = {
+        "data_offsets": [int(value) for value in rng.choice([0, 1, 7, 100, len(data), 2**40, 2**62], 2)],
+        "shape": [int(value) for value in rng.choice([0, 1, 3, 2**20, 2**40, 2**62], rng.integers(0, 4))],
+        "dtype": str(rng.choice(["F64", "F32", "F16", "U8", "I64", "BOOL", "BF16", "X"])),
+    }[key]
+    return join(header, data)
+
+
+def _places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, each in pairs for place in _places(each, (*path, key)))]
+
+
+def _edit(own: Any, rng: np.random.Generator) -> None:  # noqa: ANN401  # any JSON
+    """Replace, remove or shift one value somewhere inside."""
+    places = _places(own)[1:]
+    if not places:
+        return
+    *path, last = places[int(rng.integers(len(places)))]
+    target = own
+    for key in path:
+        target = target[key]
+    old = target[last]
+    if rng.random() < 0.15:
+        del target[last]
+    elif rng.random() < 0.4 and isinstance(old, (int, float)):
+        target[last] = [old + 1, old - 1, old * 2, old // 2, -old][int(rng.integers(5))]
+    else:
+        target[last] = copy.deepcopy(VALUES[int(rng.integers(len(VALUES)))])
+
+
+def header_value(content: bytes, rng: np.random.Generator) -> bytes:
+    header, data = split(content)
+    own = json.loads(header["__metadata__"]["prunus"])
+    _edit(own, rng)
+    header["__metadata__"]["prunus"] = json.dumps(own)
+    return join(header, data)
+
+
+def sealed_values(content: bytes, rng: np.random.Generator) -> bytes:
+    header, data = split(content)
+    own = json.loads(header["__metadata__"]["prunus"])
+    if rng.random() < 0.2:  # images of another size, everywhere: the one value that must not change alone
+        size = int(rng.integers(1, 200)) if rng.random() < 0.8 else int(rng.integers(1, 5000))
+        own["manifest"]["image_size"] = size
+        for domain in own["manifest"]["domains"].values():
+            domain["preprocess"] |= {"size": size, "resize": size}
+    for _ in range(int(rng.integers(0, 4))):
+        _edit(own, rng)
+    return sealed(own, header, data, refit=rng.random() < 0.5)
+
+
+def sealed_graph(content: bytes, rng: np.random.Generator) -> bytes:
+    """Change, add, remove or join operations otherwise, and make all parts fit where that is possible."""
+    header, data = split(content)
+    own = json.loads(header["__metadata__"]["prunus"])
+    graph = own["manifest"]["graph"]
+    for _ in range(int(rng.integers(1, 4))):
+        if not graph:
+            break
+        place = int(rng.integers(len(graph)))
+        CHANGES[int(rng.integers(len(CHANGES)))](graph, place, rng)
+    return sealed(own, header, data, refit=True)
+
+
+def _rejoin(graph: list[Any], place: int, rng: np.random.Generator) -> None:
+    graph[place]["inputs"] = [int(value) for value in rng.integers(0, place + 2, rng.integers(0, 4))]
+
+
+def _set(graph: list[Any], place: int, rng: np.random.Generator) -> None:
+    """Give an operation another setting, such as it could have."""
+    names = get_args(ActivationName)
+    chosen: dict[str, Any] = {
+        "activation": str(rng.choice(names)),
+        "slope": float(rng.normal()),
+        "kernel": [int(each) for each in rng.integers(1, 6, 2)],
+        "stride": [int(each) for each in rng.integers(1, 5, 2)],
+        "dilation": [int(each) for each in rng.integers(1, 4, 2)],
+        "pads": [int(each) for each in rng.integers(0, 6, 4)],
+        "groups": int(rng.integers(1, 9)),
+        "channels": [int(each) for each in rng.integers(1, 20, 2)],
+        "ceil": bool(rng.integers(2)),
+        "count_pads": bool(rng.integers(2)),
+        "kind": str(rng.choice(["max", "mean"])),
+        "count": int(rng.integers(0, 9)),
+        "eps": float(abs(rng.normal())),
+    }
+    known = [key for key in chosen if key in _fields(str(graph[place].get("op")))]
+    if known:
+        key = known[int(rng.integers(len(known)))]
+        graph[place][key] = chosen[key]
+
+
+def _fields(op: str) -> set[str]:
+    kinds = {str(get_args(kind.model_fields["op"].annotation)[0]): kind for kind in get_args(get_args(Operation)[0])}
+    return set(kinds[op].model_fields) if op in kinds else set()
+
+
+def _repeat(graph: list[Any], place: int, rng: np.random.Generator) -> None:
+    graph.append(copy.deepcopy(graph[place]) | {"inputs": [len(graph)] * int(rng.integers(1, 3))})
+
+
+CHANGES: tuple[Callable[[list[Any], int, np.random.Generator], None], ...] = (
+    _rejoin,
+    _set,
+    _set,
+    _set,
+    _repeat,
+    lambda graph, place, rng: _edit(graph[place], rng),
+    lambda graph, place, rng: graph.pop(place),
+)
+
+
+def sealed_parts(content: bytes, rng: np.random.Generator) -> bytes:
+    """Say other sizes, and make the parts really longer or shorter."""
+    header, data = split(content)
+    own = json.loads(header["__metadata__"]["prunus"])
+    for _ in range(int(rng.integers(1, 4))):
+        entry = own["index"][int(rng.integers(len(own["index"])))]
+        what = int(rng.integers(5))
+        if what < 2:
+            entry[what + 1] = max(0, entry[what + 1] + int(rng.integers(-9, 10)))
+        elif what == 2:
+            entry[0] = str(rng.choice(["bits", "runs"]))
+        elif what == 3:
+            names = own[str(rng.choice(["norms", "shared"]))]
+            names.append(f"{int(rng.integers(0, 20))}.{rng.choice(['scale', 'bias', 'ones'])}")
+        else:
+            domain = own["manifest"]["domains"][str(rng.choice(list(CLASSES)))]
+            domain["classes"] = [str(each) for each in range(int(rng.integers(0, 9)))]
+    return sealed(own, header, data, refit=True)
+
+
+def sealed_numbers(content: bytes, rng: np.random.Generator) -> bytes:
+    """Write any bytes over the data."""
+    header, data = split(content)
+    own = json.loads(header["__metadata__"]["prunus"])
+    changed = np.frombuffer(data, np.uint8).copy()
+    for _ in range(int(rng.integers(1, 6))):
+        start, length = int(rng.integers(len(changed))), int(rng.integers(1, 40))
+        noise = rng.integers(0, 256, length, dtype=np.uint8) if rng.random() < 0.5 else np.full(length, 255, np.uint8)
+        changed[start : start + length] = noise[: len(changed) - start]
+    return sealed(own, header, changed.tobytes(), refit=False)
+
+
+SEALED: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
+    "header values, right checksum": sealed_values,
+    "graph, right checksum": sealed_graph,
+    "parts of another size, right checksum": sealed_parts,
+    "any numbers, right checksum": sealed_numbers,
+    "many layers and domains, right checksum": many_arrays,
+    "huge layers of nothing, right checksum": huge_layers,
+}
+DAMAGE: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
+    "flipped bits": flip_bits,
+    "overwritten": overwrite,
+    "inserted": insert,
+    "removed": remove,
+    "moved": move,
+    "cut": cut,
+    "header length": header_length,
+    "offsets, shapes, types": offsets,
+    "header value": header_value,
+    **SEALED,
+}

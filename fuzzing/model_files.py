@@ -1,0 +1,184 @@
+"""Damage model files in many ways and see that none of them crashes, hangs, eats memory or answers wrongly.
+
+    python -m fuzzing.model_files [--count 10000] [--seed 0] [--json FILE]
+
+Random damage: flipped bits, overwritten, inserted, removed and moved stretches, cut ends. Structured damage: values of
+the header replaced by others (huge, middle-sized, negative, of another type, missing), offsets that overlap or lie
+outside, a header length that asks for terabytes. An attacker's files, with a right checksum: several values of the
+header changed at once, operations of the graph changed, added, removed and joined otherwise, parts really made longer
+or shorter, any numbers, thousands of layers and domains, huge layers of which nothing is kept. Every file must be
+refused with a BundleError, or be read as the very model that was written, or, with a right checksum, be a model that
+is inspected and, unless it is too large, run for all domains, with the same answers by both engines.
+
+Batches of files are judged in processes of their own, which may not take more than so much memory, nor more than so
+many seconds for a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from fuzzing.damage import DAMAGE, SEALED, model
+from prunus.arrays import Floats
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import bundle_bytes, read_bundle
+from prunus.errors import BundleError
+from prunus.measure.machine import describe_machine
+from prunus.runtime.native_engine import NativeEngine
+from prunus.runtime.numpy_engine import NumpyEngine
+from prunus.runtime.predictor import Predictor
+from prunus.verbs.inspect import inspect
+
+MAX_SECONDS = 10
+MAX_MEGABYTES = 400  # more than an idle process has; the models are of a few kilobytes
+MOST_NUMBERS = 2**22  # of all values of a network that is run here: larger ones are allowed, and take their time
+MOST_STEPS = 2**13  # operations of all domains, likewise
+BATCH = 200
+OUTCOMES = ("refused", "the same model", "another model", "another model, too large to run here")
+
+
+def judge(path: Path, kind: str, whole: Bundle) -> str:
+    """Read one file and say what came of it; anything but a refusal or a right answer is raised."""
+    try:
+        found = read_bundle(path)
+    except BundleError:
+        return "refused"
+    if kind in SEALED:
+        inspect(path)
+        return run(path, found)
+    assert found.manifest == whole.manifest, "a damaged file was read as another model"
+    assert found.arrays.keys() == whole.arrays.keys(), "a damaged file was read as another model"
+    assert all(np.array_equal(found.arrays[k], v) for k, v in whole.arrays.items()), "wrong numbers"
+    return "the same model"
+
+
+def run(path: Path, found: Bundle) -> str:
+    """Classify images of all domains with both engines, and compare their answers."""
+    work = [shape[0] * shape[1] * shape[2] for shape in found.manifest.shapes]
+    dense = sum(conv.num_kernels * conv.kernel[0] * conv.kernel[1] for conv in found.manifest.convs.values())
+    steps = len(found.domains) * len(found.manifest.graph)
+    if max(sum(work), dense * len(found.domains), found.manifest.num_features) > MOST_NUMBERS or steps > MOST_STEPS:
+        return "another model, too large to run here"
+    size = found.manifest.image_size
+    images = np.random.default_rng(0).standard_normal((2, 3, size, size)).astype(np.float32)
+    Predictor(path)  # as a user would; it refuses answers that are not finite, which are compared here too
+    fast, slow = NativeEngine(found), NumpyEngine(found)
+    for domain in found.domains:
+        with np.errstate(all="ignore"):
+            logits, expected = fast.logits(images, domain), slow.logits(images, domain)
+        compare(logits, expected)
+    return "another model"
+
+
+def compare(logits: Floats, expected: Floats) -> None:
+    """Refuse answers of two engines that differ; what is not finite for one must not be finite for the other."""
+    finite = np.isfinite(expected)
+    assert np.array_equal(finite, np.isfinite(logits)), "one engine's answer is finite, the other's is not"
+    error = float(np.abs(logits[finite] - expected[finite]).max(initial=0))
+    assert error <= 1e-2 * max(1.0, float(np.abs(expected[finite]).max(initial=0))), f"the engines disagree by {error}"
+
+
+def damaged(index: int, seed: int) -> tuple[str, bytes, bytes]:
+    """Make one file: the kind of damage, the damaged content and the content as it was."""
+    rng = np.random.default_rng((seed, index))
+    kind = list(DAMAGE)[index % len(DAMAGE)]
+    content = CONTENTS[int(rng.integers(len(CONTENTS)))]
+    return kind, DAMAGE[kind](content, rng), content
+
+
+CONTENTS = tuple(bundle_bytes(model(), dtype) for dtype in ("float32", "float16"))
+
+
+def judge_batch(indices: range, seed: int, report: int) -> None:
+    """Judge some files in this process and report on each before and after."""
+    limit = _data_bytes() + MAX_MEGABYTES * 2**20
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    with tempfile.TemporaryDirectory() as folder, os.fdopen(report, "w") as lines:
+        path = Path(folder) / "m.prunus"
+        wholes = {}
+        for content in CONTENTS:
+            path.write_bytes(content)
+            wholes[content] = read_bundle(path)
+        for index in indices:
+            print(json.dumps([index, list(DAMAGE)[index % len(DAMAGE)], None]), file=lines, flush=True)
+            kind, changed, content = damaged(index, seed)
+            path.write_bytes(changed)
+            signal.alarm(MAX_SECONDS)  # nobody handles it: it ends the process
+            outcome = judge(path, kind, wholes[content])
+            signal.alarm(0)
+            print(json.dumps([index, kind, outcome]), file=lines, flush=True)
+
+
+def run_batch(indices: range, seed: int) -> list[tuple[int, str, str | None]]:
+    """Judge some files in a process of its own; the last entry has no outcome where it died."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            judge_batch(indices, seed, writing)
+        except BaseException as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        entries = [json.loads(line) for line in lines]
+    _, status = os.waitpid(child, 0)
+    if status:
+        print(f"the process ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
+        return [(entries[-1][0] if entries else indices.start, entries[-1][1] if entries else "the first", None)]
+    done = [(index, kind, outcome) for index, kind, outcome in entries if outcome is not None]
+    assert len(done) == len(indices)
+    return done
+
+
+def _data_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    NativeEngine(model())  # it must be there
+    outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in DAMAGE}
+    batches = range(0, arguments.count, BATCH)
+    for start in track(batches, description="damaging", console=Console(stderr=True)):
+        for index, kind, outcome in run_batch(range(start, min(start + BATCH, arguments.count)), arguments.seed):
+            if outcome is None:
+                kept = Path(f"fuzz-failure-{arguments.seed}-{index}.prunus")
+                kept.write_bytes(damaged(index, arguments.seed)[1])
+                sys.exit(f"failed on {kind}; the file is kept as {kept}")
+            outcomes[kind][outcome] += 1
+    table = Table(title=f"{arguments.count} damaged files; {MAX_MEGABYTES} MB and {MAX_SECONDS} seconds at the most")
+    for name in ("damage", *OUTCOMES):
+        table.add_column(name, justify="left" if name == "damage" else "right")
+    for kind, counts in outcomes.items():
+        table.add_row(kind, *(str(counts[name]) for name in OUTCOMES))
+    Console(width=110).print(table)
+    print(describe_machine())
+    if arguments.json:
+        result = {"count": arguments.count, "seed": arguments.seed, "max_megabytes": MAX_MEGABYTES}
+        result |= {"max_seconds": MAX_SECONDS, "outcomes": outcomes, "machine": describe_machine()}
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""The operations of a graph as ONNX nodes: plain data, made without the onnx package.
+
+Every number comes from `Numbers`, which gives the name of a tensor by role: one that lies in the model, or one that is
+chosen by the domain's number when the model runs. Scales go into the weights by a node of their own, which runtimes
+compute once, when they load a model: the weights of several models can then still be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from prunus.arrays import Array
+from prunus.graph.operations import (
+    ActivationName,
+    Add,
+    Affine,
+    AppendZeros,
+    Conv,
+    Graph,
+    LayerNorm,
+    Mul,
+    Operation,
+    Pool,
+)
+from prunus.graph.shapes import Shape
+from prunus.runtime.numpy_operations import window_pixels
+
+Attribute = int | float | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One ONNX operator."""
+
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: dict[str, Attribute]
+
+
+@dataclass
+class OnnxGraph:
+    """Nodes in the order in which they run, and the tensors that lie in the model."""
+
+    nodes: list[Node] = field(default_factory=list)
+    tensors: dict[str, Array] = field(default_factory=dict)
+
+    def node(self, op: str, *inputs: str, **attributes: Attribute) -> str:
+        """Add an operator and give the name of its result."""
+        name = f"{op}_{len(self.nodes)}"
+        self.nodes.append(Node(op, inputs, name, attributes))
+        return name
+
+    def tensor(self, name: str, array: Array) -> str:
+        """Add a tensor and give its name."""
+        self.tensors[name] = array
+        return name
+
+    def integers(self, *numbers: int) -> str:
+        """Add a row of integers, the same one only once."""
+        return self.tensor(f"integers_{'_'.join(map(str, numbers))}", np.array(numbers, dtype=np.int64))
+
+    def number(self, value: float) -> str:
+        """Add a number, the same one only once."""
+        return self.tensor(f"number_{value:g}", np.array(value, dtype=np.float32))
+
+
+class Numbers(Protocol):
+    """Where an operation's numbers come from."""
+
+    def get(self, number: int, role: str, shape: tuple[int, ...] | None = None) -> str | None:
+        """Name a tensor of an operation, in another shape if one is given; None where it has none of that role."""
+
+    def head(self, role: str) -> str:
+        """Name the classifier's weight or bias."""
+
+
+def write_graph(onnx: OnnxGraph, graph: Graph, shapes: Sequence[Shape], numbers: Numbers) -> None:
+    """Add all of a network: from `images` to `logits`."""
+    values = ["images"]
+    for number, operation in enumerate(graph):
+        made = _Writer(onnx, numbers, number, shapes[operation.inputs[0]], shapes[number + 1])
+        values.append(NODES[operation.op](made, operation, [values[value] for value in operation.inputs]))
+    features = onnx.node("Flatten", values[-1], axis=1)
+    head = (features, numbers.head("weight"), numbers.head("bias"))
+    onnx.nodes.append(Node("Gemm", head, "logits", {"transB": 1}))
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes one operation; `source` and `target` are the shapes of its first input and its result."""
+
+    onnx: OnnxGraph
+    numbers: Numbers
+    number: int
+    source: Shape
+    target: Shape
+
+    def convolve(self, conv: Conv, inputs: Sequence[str]) -> str:
+        settings: dict[str, Attribute] = {
+            "kernel_shape": conv.kernel,
+            "strides": conv.stride,
+            "pads": conv.pads,
+            "dilations": conv.dilation,
+        }
+        bias = self.numbers.get(self.number, "bias")
+        weight = self._kernels("weight", None)
+        assert weight is not None
+        result = self.onnx.node("Conv", inputs[0], weight, *([bias] if bias else []), group=conv.groups, **settings)
+        ones = self._kernels("ones", (conv.channels[0], 1, *conv.kernel))
+        if ones:
+            plane = self.onnx.node("Expand", self.onnx.number(1.0), self.onnx.integers(1, 1, *self.source[1:]))
+            result = self.onnx.node("Add", result, self.onnx.node("Conv", plane, ones, group=1, **settings))
+        if len(inputs) == 2:
+            result = self.onnx.node("Add", result, inputs[1])
+        return self.activate(conv, result)
+
+    def _kernels(self, role: str, shape: tuple[int, ...] | None) -> str | None:
+        kernels = self.numbers.get(self.number, role, shape)
+        scale = self.numbers.get(self.number, "scale", (-1, 1, 1, 1)) if kernels else None
+        return self.onnx.node("Mul", kernels, scale) if kernels and scale else kernels
+
+    def activate(self, operation: Conv | Affine | Add | Mul, x: str) -> str:
+        return ACTIVATIONS[operation.activation](self.onnx, x, operation.slope)
+
+    def scale(self, affine: Affine, inputs: Sequence[str]) -> str:
+        result = inputs[0]
+        for op, role in (("Mul", "scale"), ("Add", "bias")):
+            if name := self.numbers.get(self.number, role, (-1, 1, 1)):
+                result = self.onnx.node(op, result, name)
+        return self.activate(affine, result)
+
+    def normalize(self, norm: LayerNorm, inputs: Sequence[str]) -> str:
+        last = self.onnx.node("Transpose", inputs[0], perm=(0, 2, 3, 1))
+        scale = self.numbers.get(self.number, "scale")
+        scale = scale or self.onnx.tensor(f"{self.number}.ones", np.ones(self.source[0], dtype=np.float32))
+        bias = self.numbers.get(self.number, "bias")
+        names = (last, scale, *([bias] if bias else []))
+        normed = self.onnx.node("LayerNormalization", *names, axis=-1, epsilon=norm.eps)
+        return self.onnx.node("Transpose", normed, perm=(0, 3, 1, 2))
+
+    def add(self, operation: Add, inputs: Sequence[str]) -> str:
+        return self.activate(operation, self.onnx.node("Add", *inputs))
+
+    def multiply(self, operation: Mul, inputs: Sequence[str]) -> str:
+        return self.activate(operation, self.onnx.node("Mul", *inputs))
+
+    def join(self, operation: Operation, inputs: Sequence[str]) -> str:
+        return self.onnx.node("Concat", *inputs, axis=1)
+
+    def append_zeros(self, operation: AppendZeros, inputs: Sequence[str]) -> str:
+        return self.onnx.node("Pad", inputs[0], self.onnx.integers(0, 0, 0, 0, 0, operation.count, 0, 0))
+
+    def pool(self, pool: Pool, inputs: Sequence[str]) -> str:
+        """Pad to where the last window ends: runtimes disagree about windows that end behind the padding."""
+        ends = [(self.target[axis + 1] - 1) * pool.stride[axis] + pool.kernel[axis] for axis in (0, 1)]
+        behind = [max(ends[axis] - self.source[axis + 1] - pool.pads[axis], 0) for axis in (0, 1)]
+        settings: dict[str, Attribute] = {
+            "kernel_shape": pool.kernel,
+            "strides": pool.stride,
+            "pads": (*pool.pads[:2], *behind),
+        }
+        if pool.kind == "max":
+            return self.onnx.node("MaxPool", inputs[0], **settings)
+        result = self.onnx.node("AveragePool", inputs[0], count_include_pad=int(pool.count_pads), **settings)
+        if not pool.count_pads or all(extra <= pad for extra, pad in zip(behind, pool.pads[2:], strict=True)):
+            return result
+        area = pool.kernel[0] * pool.kernel[1]
+        more = (area / window_pixels(pool, self.source[1:], self.target[1:])).astype(np.float32)
+        return self.onnx.node("Mul", result, self.onnx.tensor(f"{self.number}.share", more))
+
+    def mean(self, operation: Operation, inputs: Sequence[str]) -> str:
+        return self.onnx.node("GlobalAveragePool", inputs[0])
+
+
+def _times(op: str) -> Callable[[OnnxGraph, str, float], str]:
+    return lambda onnx, x, slope: onnx.node("Mul", x, onnx.node(op, x))
+
+
+def _plain(op: str, **attributes: Attribute) -> Callable[[OnnxGraph, str, float], str]:
+    return lambda onnx, x, slope: onnx.node(op, x, **attributes)
+
+
+def _sloped(op: str) -> Callable[[OnnxGraph, str, float], str]:
+    return lambda onnx, x, slope: onnx.node(op, x, alpha=float(slope))
+
+
+ACTIVATIONS: dict[ActivationName, Callable[[OnnxGraph, str, float], str]] = {
+    "none": lambda onnx, x, slope: x,
+    "relu": _plain("Relu"),
+    "relu6": lambda onnx, x, slope: onnx.node("Clip", x, onnx.number(0.0), onnx.number(6.0)),
+    "leaky_relu": _sloped("LeakyRelu"),
+    "elu": _sloped("Elu"),
+    "silu": _times("Sigmoid"),
+    "gelu": _plain("Gelu"),
+    "gelu_tanh": _plain("Gelu", approximate="tanh"),
+    "mish": _plain("Mish"),
+    "hard_swish": _plain("HardSwish"),
+    "hard_sigmoid": _plain("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "sigmoid": _plain("Sigmoid"),
+    "tanh": _plain("Tanh"),
+}
+NODES: dict[str, Callable[[_Writer, Any, Sequence[str]], str]] = {
+    "conv": _Writer.convolve,
+    "affine": _Writer.scale,
+    "layer_norm": _Writer.normalize,
+    "add": _Writer.add,
+    "mul": _Writer.multiply,
+    "cat": _Writer.join,
+    "append_zeros": _Writer.append_zeros,
+    "pool": _Writer.pool,
+    "mean": _Writer.mean,
+}

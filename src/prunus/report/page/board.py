@@ -1,0 +1,140 @@
+"""Runs that can be compared: rows of the paper's table, scores, and who is on the Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prunus.measure.score import decathlon_score, efficiency_scores
+from prunus.report.comparison import OVER, row_label
+from prunus.report.page.run import FEATURE, FINETUNE, ReportedRun
+
+NO_SCORES = {"s": None, "s_o": None, "s_p": None, "s_e": None}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run in its board: its row of the table, and whether no other run is both smaller and better.
+
+    Args:
+        label: method, settings and budget, as the table names it.
+        anchor: of its section on the page.
+    """
+
+    run: ReportedRun
+    row: dict[str, Any]
+    label: str
+    anchor: str
+    on_params_front: bool
+    on_macs_front: bool
+
+    @property
+    def subtitle(self) -> str:
+        """Give the run's name where it says more than the label."""
+        return "" if self.run.name == self.label.replace(" β=", "-").removesuffix(OVER) else self.run.name
+
+
+@dataclass(frozen=True)
+class Board:
+    """Runs of the same backbone, domains and split."""
+
+    backbone: str
+    split: str
+    domains: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """Give what the tables of a comparison are made of."""
+        return {"domains": list(self.domains), "rows": [entry.row for entry in self.entries]}
+
+    @property
+    def feature(self) -> Entry | None:
+        """Give the feature extractor, if it was measured."""
+        return next((entry for entry in self.entries if entry.run.results.method == FEATURE), None)
+
+
+def make_boards(runs: Sequence[ReportedRun]) -> list[Board]:
+    """Put runs that can be compared side by side, in the order of the paper's tables: baselines, then budgets."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[ReportedRun]] = {}
+    for run in runs:
+        key = (run.results.backbone, run.results.split, tuple(sorted(run.results.domains)))
+        groups.setdefault(key, []).append(run)
+    anchors = {run.name: f"run-{number}" for number, run in enumerate(runs, 1)}
+    return [_board(sorted(group, key=_place), anchors) for group in groups.values()]
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """List the points (cost, accuracy) that no other beats in one without losing in the other, cheapest first."""
+    front: list[int] = []
+    for place in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
+        if not front or points[place][1] > points[front[-1]][1]:
+            front.append(place)
+    return front
+
+
+def _board(runs: Sequence[ReportedRun], anchors: dict[str, str]) -> Board:
+    domains = tuple(runs[0].results.domains)
+    rows = [row | {"scores": score} for row, score in zip(_rows(runs, domains), _scores(runs, domains), strict=True)]
+    accuracies = [run.results.mean_accuracy for run in runs]
+    by_params = pareto_front([(run.results.params_ratio, a) for run, a in zip(runs, accuracies, strict=True)])
+    by_macs = pareto_front([(run.results.macs_ratio, a) for run, a in zip(runs, accuracies, strict=True)])
+    entries = [
+        Entry(run, row, row_label(row), anchors[run.name], place in by_params, place in by_macs)
+        for place, (run, row) in enumerate(zip(runs, rows, strict=True))
+    ]
+    return Board(runs[0].results.backbone, runs[0].results.split, domains, tuple(entries))
+
+
+def _place(run: ReportedRun) -> tuple[bool, bool, str, float, str]:
+    budget = run.results.budget
+    return run.results.method != FEATURE, budget is not None, run.results.method, -(budget or 0), run.name
+
+
+def _rows(runs: Sequence[ReportedRun], domains: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": run.name,
+            "method": run.results.method,
+            "options": _telling(run, runs),
+            "budget": run.results.budget,
+            "largest_usage": run.results.largest_usage,
+            "macs_ratio": run.results.macs_ratio,
+            "params_ratio": run.results.params_ratio,
+            "accuracies": {name: run.results.domains[name].accuracy for name in domains},
+            "mean_accuracy": run.results.mean_accuracy,
+        }
+        for run in runs
+    ]
+
+
+def _settings(run: ReportedRun) -> dict[str, Any]:
+    results = run.results
+    epochs = {"epochs": run.recipe["training.epochs"]} if "training.epochs" in run.recipe else {}
+    sharing = {} if results.sharing in (None, results.method) else {"sharing": results.sharing}
+    return results.options | sharing | epochs | {"seed": results.seed}
+
+
+def _telling(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, Any]:
+    """Keep the settings that tell a run from others of its method and budget: all of them would fill the table."""
+    kind = (run.results.method, run.results.budget)
+    others = [_settings(each) for each in runs if (each.results.method, each.results.budget) == kind]
+    return {key: value for key, value in _settings(run).items() if any(other.get(key) != value for other in others)}
+
+
+def _scores(runs: Sequence[ReportedRun], domains: Sequence[str]) -> list[dict[str, float | None]]:
+    """Score against fine-tuning where it was run; else take what the recipe's own numbers gave."""
+    first = {run.results.method: _accuracies(run, domains) for run in reversed(runs)}
+    if FINETUNE not in first:
+        return [dict(run.results.scores) if run.results.scores else dict(NO_SCORES) for run in runs]
+    feature = decathlon_score(first[FEATURE], first[FINETUNE]) if FEATURE in first else None
+    found = []
+    for run in runs:
+        score = decathlon_score(_accuracies(run, domains), first[FINETUNE])
+        found.append(asdict(efficiency_scores(score, run.results.macs_ratio, run.results.params_ratio, feature)))
+    return found
+
+
+def _accuracies(run: ReportedRun, domains: Sequence[str]) -> list[float]:
+    return [run.results.domains[name].accuracy for name in domains]

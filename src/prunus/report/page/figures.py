@@ -1,0 +1,149 @@
+"""Figures that compare runs, as plain data for plotly.js: the trade-off, and every domain's accuracy.
+
+Colours are names such as $ink: the page puts in those of its light or dark theme. Names of users are escaped, because
+plotly.js reads some HTML in its texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from prunus.report.page.board import Board, Entry, pareto_front
+from prunus.report.page.run import FEATURE, Results
+
+Plot = dict[str, Any]  # "data" and "layout" of plotly.js
+
+INK, MUTED, LOW, HIGH = "$ink", "$muted", "$low", "$high"
+NUM_COLOURS = 10
+LONGEST = 22  # characters of a name on an axis
+COSTS = {"params": "parameters", "macs": "MACs"}  # name of a ratio -> what it is of
+WIDE = 5  # a larger spread of costs is drawn on a logarithmic axis
+TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]
+
+
+def colour(number: int) -> str:
+    """Name the colour of a series."""
+    return f"$c{number % NUM_COLOURS}"
+
+
+def plain(text: str) -> str:
+    """Write a text so that plotly.js shows it as it is."""
+    return escape(text, quote=False)
+
+
+def short(text: str) -> str:
+    """Write a name so that it fits beside a figure; the end tells layers apart."""
+    return plain(text if len(text) <= LONGEST else f"…{text[1 - LONGEST :]}")
+
+
+def named_ticks(names: Sequence[str]) -> Plot:
+    """Let an axis show names, shortened where they are long."""
+    return {"tickvals": [plain(name) for name in names], "ticktext": [short(name) for name in names]}
+
+
+def series(board: Board) -> dict[str, list[Entry]]:
+    """Sort runs into series: the feature extractor, other methods without a budget, each method with budgets."""
+    found: dict[str, list[Entry]] = {}
+    for entry in board.entries:
+        method = entry.run.results.method
+        has_budget = entry.run.results.budget is not None
+        key = method if has_budget else "feature extractor" if method == FEATURE else "no budget"
+        found.setdefault(key, []).append(entry)
+    return found
+
+
+def series_style(board: Board) -> dict[str, tuple[str, str]]:
+    """Give every series its colour and symbol."""
+    fixed = {"feature extractor": (INK, "star"), "no budget": (MUTED, "diamond")}
+    budgeted = [name for name in series(board) if name not in fixed]
+    return fixed | {name: (colour(number), "circle") for number, name in enumerate(budgeted)}
+
+
+def cost_of(results: Results, cost: str) -> float:
+    """Give a cost in percent of the dense backbone's."""
+    return 100 * (results.params_ratio if cost == "params" else results.macs_ratio)
+
+
+def tradeoff_figure(board: Board, cost: str) -> Plot:
+    """Draw mean accuracy against a cost: every run a point, the Pareto front a line, the dense backbone at 100 %."""
+    styles = series_style(board)
+    points = [(cost_of(entry.run.results, cost), 100 * entry.run.results.mean_accuracy) for entry in board.entries]
+    front = [points[place] for place in pareto_front(points)]
+    line = {"color": INK, "width": 2, "dash": "dot"}
+    xs, ys = zip(*front, strict=True)
+    best = {"type": "scatter", "mode": "lines", "name": "Pareto front", "x": list(xs), "y": list(ys), "line": line}
+    heights = [y for _, y in points]
+    room = 0.08 * (max(heights) - min(heights)) or 1.0
+    limits = [min(heights) - room, max(heights) + room]
+    dense: Plot = {"type": "scatter", "mode": "lines", "name": "dense backbone", "x": [100, 100], "y": limits}
+    dense["line"] = {"color": MUTED, "width": 1.5, "dash": "dash"}
+    lines = [dense, best] if len(front) > 1 else [dense]  # one run gives no line
+    data = [each | {"hoverinfo": "skip"} for each in lines]  # below the points
+    data += [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
+    axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the backbone"}}
+    axis |= {"type": "log", "tickvals": TICKS} if is_wide([x for x, _ in points]) else {"rangemode": "tozero"}
+    layout = {
+        "height": 460,
+        "xaxis": axis,
+        "yaxis": {"title": {"text": "mean accuracy, %"}, "range": limits},
+        "showlegend": True,
+    }
+    return {"data": data, "layout": layout}
+
+
+def is_wide(costs: Sequence[float]) -> bool:
+    """Tell whether costs, and the dense backbone's, spread so far that only a logarithmic axis shows all."""
+    return max(100.0, *costs) > WIDE * min(costs)
+
+
+def domains_figure(board: Board) -> Plot:
+    """Draw every domain's accuracy: a row per domain, a point per run."""
+    styles = series_style(board)
+    data = []
+    for name, entries in series(board).items():
+        pairs = [(entry, domain) for entry in entries for domain in board.domains]
+        data.append(
+            _markers(name, [entry for entry, _ in pairs], styles[name])
+            | {
+                "x": [100 * entry.run.results.domains[domain].accuracy for entry, domain in pairs],
+                "y": [plain(domain) for _, domain in pairs],
+                "hovertemplate": "<b>%{text}</b><br>%{y}: %{x:.1f} %<extra></extra>",
+            }
+        )
+    layout = {
+        "height": 140 + 46 * len(board.domains),
+        "xaxis": {"title": {"text": "accuracy, %"}},
+        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True} | named_ticks(board.domains),
+        "showlegend": True,
+    }
+    return {"data": data, "layout": layout}
+
+
+def _points(name: str, entries: Sequence[Entry], cost: str, style: tuple[str, str]) -> Plot:
+    found = [entry.run.results for entry in entries]
+    rest = [[r.params_ratio, r.macs_ratio, r.largest_usage, r.union, r.stored_bytes / 1e6] for r in found]
+    details = [[entry.anchor, *numbers] for entry, numbers in zip(entries, rest, strict=True)]
+    return _markers(name, entries, style) | {
+        "x": [cost_of(r, cost) for r in found],
+        "y": [100 * r.mean_accuracy for r in found],
+        "customdata": details,
+        "hovertemplate": (
+            "<b>%{text}</b><br>mean accuracy %{y:.1f} %<br>parameters %{customdata[1]:.1%}, MACs %{customdata[2]:.1%}"
+            "<br>kernels: largest domain %{customdata[3]:.1%}, any domain %{customdata[4]:.1%}"
+            "<br>%{customdata[5]:.2f} MB to be stored<extra></extra>"
+        ),
+    }
+
+
+def _markers(name: str, entries: Sequence[Entry], style: tuple[str, str]) -> Plot:
+    shade, symbol = style
+    size = 14 if symbol == "star" else 10
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": plain(name),
+        "text": [plain(f"{entry.label} ({entry.run.name})") for entry in entries],
+        "marker": {"color": shade, "symbol": symbol, "size": size, "line": {"color": "$card", "width": 1}},
+    }

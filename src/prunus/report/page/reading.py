@@ -1,0 +1,152 @@
+"""Find runs on the disk and read what they left: results, recipe, log and speed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PureWindowsPath
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from prunus.errors import DataError
+from prunus.report.page.run import Bench, Epoch, Origin, ReportedRun, Results
+
+DEPTH = 2  # folders below a given one in which runs are looked for: runs/ holds compare/, which holds the runs
+DATA_KEYS = ("path", "root", "weights")  # recipe keys that say where files lie on a machine
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def find_runs(paths: Sequence[Path]) -> tuple[list[Path], dict[str, str]]:
+    """List the run folders that are meant, each once, and what of `paths` holds none, with the reason."""
+    found: dict[Path, Path] = {}
+    left_out: dict[str, str] = {}
+    for path in paths:
+        inside = list(_runs_below(path, DEPTH))
+        found |= {run.resolve(): run for run in inside if run.resolve() not in found}
+        if not inside and not _is_table(path):
+            left_out[str(path)] = f"{_fault(path)}; make one with: prunus train recipe.toml --out RUN"
+    return list(found.values()), left_out
+
+
+def run_names(paths: Sequence[Path]) -> list[str]:
+    """Name runs by the last parts of their paths, as few as tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for count in range(1, max((len(each) for each in parts), default=0) + 1):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]
+
+
+def read_run(path: Path, name: str, results: Results | None = None) -> ReportedRun:
+    """Read a run folder; what the page can do without becomes a note where it cannot be read.
+
+    Args:
+        results: of a run whose results lie elsewhere.
+    """
+    notes: list[str] = []
+    bench = _read_if_there(path / "bench.json", Bench, "its speed is left out", notes)
+    origin = _read_if_there(path / "versions.json", Origin, "what it was trained with is left out", notes)
+    return ReportedRun(
+        name,
+        results or read_results(path),
+        read_recipe(path / "recipe.json"),
+        tuple(_read_epochs(path / "log.jsonl")),
+        bench,
+        origin.versions if origin else {},
+        notes=tuple(notes),
+    )
+
+
+def read_results(path: Path) -> Results:
+    """Read the results of a run folder."""
+    file = path / "results.json"
+    mend = "measure it with: prunus evaluate RUN --json > RUN/results.json"
+    if not file.exists():
+        raise DataError(f"it was not measured yet; {mend}")
+    try:
+        return read_model(file, Results)
+    except DataError as error:
+        raise DataError(f"{error}; {mend}") from None
+
+
+def read_model(file: Path, kind: type[Model]) -> Model:
+    """Read a JSON file that must look like `kind`."""
+    try:
+        return kind.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise DataError(f"{file.name} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise DataError(f"{file.name} is not what it must be: {place}: {first['msg']}") from None
+
+
+def _read_if_there(file: Path, kind: type[Model], fault: str, notes: list[str]) -> Model | None:
+    try:
+        return read_model(file, kind) if file.exists() else None
+    except DataError as error:
+        notes.append(f"{fault}: {error}")
+        return None
+
+
+def read_recipe(file: Path) -> dict[str, str]:
+    """Read a recipe as dotted keys and JSON values; of paths only the last part, for a page travels."""
+    try:
+        content = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return flat_recipe(content) if isinstance(content, dict) else {}
+
+
+def flat_recipe(content: Mapping[str, Any]) -> dict[str, str]:
+    """Write a recipe as dotted keys and JSON values; of paths only the last part."""
+    return dict(_flatten(content))
+
+
+def _runs_below(path: Path, depth: int) -> Iterator[Path]:
+    if (path / "recipe.json").is_file():
+        yield path
+    elif depth and path.is_dir():
+        for each in sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith(".")):
+            yield from _runs_below(each, depth - 1)
+
+
+def _is_table(path: Path) -> bool:
+    """Tell whether a file is one that `prunus compare` writes beside its runs: RUNS/* names it too."""
+    return path.stem == "comparison" and path.is_file()
+
+
+def _fault(path: Path) -> str:
+    return "it holds no run" if path.is_dir() else "it is a file, not a run folder" if path.exists() else "no such run"
+
+
+def _read_epochs(file: Path) -> Iterator[Epoch]:
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return
+    for line in lines:
+        try:
+            yield Epoch.model_validate_json(line)
+        except ValidationError:
+            return  # a kill cut the last line short
+
+
+def _flatten(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            for number, each in enumerate(value):
+                yield from _flatten(each, f"{prefix}{key}[{number}].")
+        elif value is not None:
+            shown = last_part(value) if key in DATA_KEYS and isinstance(value, str) else value
+            yield f"{prefix}{key}", json.dumps(shown, ensure_ascii=False)
+
+
+def last_part(path: str) -> str:
+    """Keep of a path what tells nothing about the machine."""
+    return PureWindowsPath(path).name or path  # knows both kinds of slashes

@@ -1,0 +1,174 @@
+"""The page's figures for papers and slides: SVG and PNG files."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prunus.errors import MissingExtraError
+from prunus.files import write_atomically
+from prunus.report.page.board import Board, Entry, make_boards
+from prunus.report.page.figures import COSTS, cost_of, is_wide, series
+from prunus.report.page.run import ReportedRun
+from prunus.report.plots import COLOURS, GREY, new_figure, training_figure
+from prunus.report.speed import speed_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# names of users may hold dollars; the same figure is the same file
+SETTINGS: dict[Any, Any] = {"text.parse_math": False, "svg.hashsalt": "prunus", "svg.fonttype": "none"}
+
+
+def write_figures(folder: Path, runs: Sequence[ReportedRun]) -> list[Path]:
+    """Draw all figures of a page into a folder, each as SVG and as PNG."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415  # optional package
+    except ImportError:
+        raise MissingExtraError("matplotlib", "report", "drawing figures") from None
+    paths: list[Path] = []
+    with mpl.rc_context(SETTINGS):
+        for name, draw in _drawings(runs).items():
+            figure = draw()
+            for suffix in ("svg", "png"):
+                content = io.BytesIO()
+                dates = {"Date": None} if suffix == "svg" else None
+                figure.savefig(content, dpi=150, format=suffix, metadata=dates)
+                paths.append(folder / f"{name}.{suffix}")
+                write_atomically(paths[-1], content.getvalue())
+    return paths
+
+
+def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
+    boards = make_boards(runs)
+    found: dict[str, Callable[[], Figure]] = {}
+    for number, board in enumerate(boards, 1):
+        place = f"-{number}" if len(boards) > 1 else ""
+        found[f"tradeoff{place}"] = partial(tradeoff_figure, board)
+        found[f"domains{place}"] = partial(domains_figure, board)
+    for run, name in zip(runs, file_names([run.name for run in runs]), strict=True):
+        if run.inside.layers:
+            found[f"{name}-usage"] = partial(usage_figure, run)
+        if len(run.inside.sharing) > 1:
+            found[f"{name}-sharing"] = partial(sharing_figure, run.inside.sharing)
+        if run.epochs:
+            epochs = [epoch.model_dump() for epoch in run.epochs]
+            found[f"{name}-training"] = partial(training_figure, epochs, run.results.budget)
+        if run.bench:
+            found[f"{name}-latency"] = partial(speed_figure, run.bench.model_dump())
+    return found
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """Write names so that files can have them; those that no longer differ, also by case only, are numbered."""
+    found: dict[str, str] = {}  # in lower case, for file systems that do not tell cases apart -> name
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name)
+        numbered = (f"{plain}-{number}" for number in count(2))
+        free = next(each for each in chain([plain], numbered) if each.lower() not in found)
+        found[free.lower()] = free
+    return list(found.values())
+
+
+def tradeoff_figure(board: Board) -> Figure:
+    """Draw mean accuracy against parameters and MACs, and name the runs on the front."""
+    figure, panels = new_figure(len(COSTS), 11, 4.6)
+    for axes, cost in zip(panels, COSTS, strict=True):
+        for name, entries in series(board).items():
+            colour, marker, size = _style(board, name)
+            places = [cost_of(entry.run.results, cost) for entry in entries]
+            axes.scatter(places, _means(entries), size, color=colour, marker=marker, label=name, zorder=3)
+        front = [
+            entry for entry in board.entries if (entry.on_params_front if cost == "params" else entry.on_macs_front)
+        ]
+        front.sort(key=lambda entry: cost_of(entry.run.results, cost))
+        xs = [cost_of(entry.run.results, cost) for entry in front]
+        if len(front) > 1:  # one run gives no line
+            axes.plot(xs, _means(front), color="black", lw=1, ls=":", label="Pareto front")
+        for x, entry in zip(xs, front, strict=True):
+            place = (x, 100 * entry.run.results.mean_accuracy)
+            # up and to the left of a front there is room: a run there would be on it
+            turned: dict[str, Any] = {
+                "rotation": -40,
+                "rotation_mode": "anchor",
+                "ha": "right",
+                "va": "bottom",
+                "fontsize": 7,
+            }
+            axes.annotate(entry.label, place, (-4, 2), textcoords="offset points", **turned)
+        axes.axvline(100, color=GREY, lw=1, ls="--", label="dense backbone")
+        _scale(axes, [cost_of(entry.run.results, cost) for entry in board.entries])
+        axes.set(xlabel=f"{COSTS[cost]}, % of the backbone", ylabel="mean accuracy, %")
+    handles = panels[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    return figure
+
+
+def domains_figure(board: Board) -> Figure:
+    """Draw every domain's accuracy: a row per domain, a point per run."""
+    figure, (axes,) = new_figure(1, 8, 1.4 + 0.45 * len(board.domains))
+    for name, entries in series(board).items():
+        colour, marker, size = _style(board, name)
+        pairs = [(entry, place) for entry in entries for place in range(len(board.domains))]
+        shares = [100 * entry.run.results.domains[board.domains[place]].accuracy for entry, place in pairs]
+        axes.scatter(shares, [place for _, place in pairs], size, color=colour, marker=marker, label=name, alpha=0.8)
+    axes.set_yticks(range(len(board.domains)), board.domains)
+    axes.set(xlabel="accuracy, %")
+    axes.invert_yaxis()
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure
+
+
+def usage_figure(run: ReportedRun) -> Figure:
+    """Draw the share of each layer's kernels that each domain, and any domain, uses."""
+    layers = run.inside.layers
+    rows = [[*layer.usage.values(), layer.union] for layer in layers]
+    return _heat_map(rows, [*layers[0].usage, "any domain"], [layer.name for layer in layers], "kernels used, %")
+
+
+def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Draw how much every two domains share."""
+    return _heat_map([list(row.values()) for row in sharing.values()], list(sharing), list(sharing), "both / either, %")
+
+
+def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[str], title: str) -> Figure:
+    figure, (axes,) = new_figure(1, 2.4 + 0.75 * len(xs), 1.4 + 0.3 * len(ys))
+    shares = 100 * np.array(rows)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
+    for y, x in np.ndindex(*shares.shape):
+        shade = "white" if shares[y, x] > 55 else "black"
+        axes.text(x, y, f"{shares[y, x]:.0f}", ha="center", va="center", fontsize=7, color=shade)
+    axes.set_xticks(range(len(xs)), xs, rotation=30, ha="right", fontsize=8)
+    axes.set_yticks(range(len(ys)), ys, fontsize=8)
+    axes.set_title(title, fontsize=9)
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def _means(entries: Sequence[Entry]) -> list[float]:
+    return [100 * entry.run.results.mean_accuracy for entry in entries]
+
+
+def _style(board: Board, name: str) -> tuple[str, str, float]:
+    fixed = {"feature extractor": ("black", "*", 110.0), "no budget": (GREY, "D", 28.0)}
+    budgeted = [each for each in series(board) if each not in fixed]
+    return fixed[name] if name in fixed else (COLOURS[budgeted.index(name) % len(COLOURS)], "o", 36.0)
+
+
+def _scale(axes: Axes, costs: Sequence[float]) -> None:
+    if is_wide(costs):
+        axes.set_xscale("log")
+        ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if min(costs) / 2 < tick < 2 * max(costs)]
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+    else:
+        axes.set_xlim(left=0)

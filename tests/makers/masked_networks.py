@@ -1,0 +1,130 @@
+"""Networks of the zoo with random masks and norms for several domains, and the model files that they become."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from prunus.arrays import Floats
+from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import BackboneChoice
+from prunus.lowering.pack import pack
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.table import adapt
+
+Classes = Mapping[str, tuple[str, ...]]
+Answer = Callable[[Floats, str], Floats]
+MODES = ("dead channels", "sparse", "everything on", "dead in one domain", "unread inputs", "layer off")
+
+
+@cache
+def zoo_backbone(name: str, size: int) -> Backbone:
+    """Load a network of the zoo; those of timm with random weights."""
+    return load_backbone(BackboneChoice(name=name, weights="random" if "/" in name else "pretrained", size=size))
+
+
+def masked_network(
+    backbone: Backbone, classes: Classes, modes: Sequence[str], seed: int = 5, method: str = "union"
+) -> MultiDomainNet:
+    """Give every convolution one kind of masks after the other, and every domain norms of its own."""
+    net = adapt(backbone, classes, method)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, tensor in net.named_parameters():
+            if not name.startswith("network.") and tensor.requires_grad:
+                tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
+        if net.switches is not None:
+            views = net.switches.layout.views(net.switches.scores_DM.fill_(1.0)).values()
+            for index, view in enumerate(views):
+                switch_off(view, modes[index % len(modes)], generator)
+        if "layer off" in modes:  # what is left hardly varies, and should not be made large: that is rounding errors
+            for name, buffer in net.named_buffers():
+                if not name.startswith("network.") and "running_mean" in name:
+                    buffer.add_(torch.randn(buffer.shape, generator=generator) * 0.1)
+        else:
+            _calibrate(net, generator)
+    return net.eval()
+
+
+def _calibrate(net: MultiDomainNet, generator: torch.Generator) -> None:
+    """Give every domain's norms the statistics of some images: with others, deep networks answer always the same."""
+    norms = [module for module in net.network.modules() if isinstance(module, _BatchNorm)]
+    momenta = [norm.momentum for norm in norms]
+    if not any(name.endswith("running_var") for name in net.tensors(net.domains[0])):
+        return
+    for norm in norms:
+        norm.momentum = 1.0
+    for domain in net.domains:
+        net.train()(torch.randn(4, 3, net.image_size, net.image_size, generator=generator), domain)
+        for name, tensor in net.tensors(domain).items():
+            if name.endswith("running_var"):  # what hardly varies is left so, for the same reason
+                tensor.clamp_(min=0.1 * float(tensor.mean())).mul_(1.2)
+                tensor[tensor < 1e-4] = 1.0
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+
+
+def assert_same_logits(net: MultiDomainNet, answer: Answer, sensitive: bool = True, exact: bool = False) -> None:
+    """Compare answers with a network's own in every domain, to 1e-5 of the largest logit.
+
+    Where the network is to be sensitive, its answers for two images must differ by 1e-2 of the largest logit. With
+    `exact`, answers are compared with the network in float64, and may be twice as far away as torch's own in float32
+    where that is more: sums in another order round otherwise.
+    """
+    images = torch.randn(2, 3, net.image_size, net.image_size, generator=torch.Generator().manual_seed(0))
+    precise = copy.deepcopy(net).double() if exact else net
+    for domain in net.domains:
+        with torch.no_grad():
+            own = net(images, domain).numpy()
+            expected = precise(images.double() if exact else images, domain).numpy()
+        largest = float(np.abs(expected).max())
+        assert np.isfinite(expected).all()
+        if sensitive:
+            assert np.abs(expected[0] - expected[1]).max() >= 1e-2 * largest, f"{domain}: blind to the image"
+        allowed = max(1e-5, 2 * float(np.abs(own - expected).max()) / largest)
+        away = float(np.abs(answer(images.numpy(), domain) - expected).max()) / largest
+        assert away <= allowed, f"{domain}: {away:.1e} of the largest logit, {allowed:.1e} are allowed"
+
+
+def draw_tiny(net: MultiDomainNet, mode: str, generator: torch.Generator) -> None:
+    """Move what a small network learns at random, and switch kernels of all its layers off in one way."""
+    assert net.switches is not None
+    with torch.no_grad():
+        for key, tensor in net.named_parameters():
+            if tensor.requires_grad and "scores" not in key:
+                tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.3)
+        for view in net.switches.layout.views(net.switches.scores_DM.fill_(1.0)).values():
+            switch_off(view, mode, generator)
+
+
+def switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> None:
+    """Switch some kernels of a layer off, in one of the ways that matter to pruning."""
+
+    def drawn(share: float, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator) < share
+
+    domains, outputs, inputs = scores_DOI.shape[:3]
+    off = {
+        "everything on": lambda: torch.zeros(domains, outputs, inputs, dtype=torch.bool),
+        "layer off": lambda: torch.ones(domains, outputs, inputs, dtype=torch.bool),
+        "dead channels": lambda: drawn(0.4, 1, outputs, 1),
+        "dead in one domain": lambda: drawn(0.4, 1, outputs, 1) & (torch.arange(domains) == 0)[:, None, None],
+        "unread inputs": lambda: drawn(0.4 if inputs > 1 else 0, 1, 1, inputs),  # else a whole layer
+        "sparse": lambda: drawn(0.8, domains, outputs, inputs),
+        "half": lambda: drawn(0.5, domains, outputs, inputs),
+    }[mode]()
+    scores_DOI[off.expand(domains, outputs, inputs)] = -1
+
+
+def packed(net: MultiDomainNet, backbone: Backbone, classes: Classes) -> Bundle:
+    """Make the model file's content of a network."""
+    entries = {name: DomainEntry(classes=names, preprocess=backbone.preprocess) for name, names in classes.items()}
+    return pack(net, backbone, entries, {})

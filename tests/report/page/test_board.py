@@ -1,0 +1,93 @@
+"""Comparing runs: the front, the scores, and rows that say what tells runs apart."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prunus.report.comparison import to_markdown
+from prunus.report.page.board import Board, make_boards, pareto_front
+from prunus.report.page.run import ReportedRun, Results
+from tests.makers.run_folders import results
+
+COMPARED = Path(__file__).parents[2] / "docs" / "results" / "compare" / "comparison.json"
+
+
+def _run(name: str, *arguments: object, recipe: dict[str, str] | None = None, **more: object) -> ReportedRun:
+    return ReportedRun(name, Results.model_validate(results(*arguments, **more)), recipe or {})  # type: ignore[arg-type]
+
+
+def _board(*runs: ReportedRun) -> Board:
+    (board,) = make_boards(runs)
+    return board
+
+
+def test_the_front_holds_what_nothing_beats_in_one_without_losing_in_the_other() -> None:
+    points = [(1.0, 5.0), (2.0, 4.0), (2.0, 7.0), (3.0, 7.0), (4.0, 9.0), (0.5, 1.0), (4.0, 8.0)]
+    assert pareto_front(points) == [5, 0, 2, 4]
+    assert pareto_front([(1.0, 1.0)]) == [0]
+    for place, (cost, accuracy) in enumerate(points):  # by the definition
+        beaten = any(c <= cost and a >= accuracy and (c, a) != (cost, accuracy) for c, a in points)
+        assert (place in pareto_front(points)) != beaten
+
+
+def test_the_table_is_the_one_that_the_comparison_wrote() -> None:
+    compared = json.loads(COMPARED.read_text())
+    runs = []
+    for row in compared["rows"]:
+        content = results(row["method"], row["budget"], row["accuracies"], (row["params_ratio"], row["macs_ratio"]))
+        for domain in content["domains"].values():
+            domain["usage"] = row["largest_usage"]
+        runs.append(ReportedRun(row["name"], Results.model_validate(content)))
+    ours = to_markdown(_board(*runs).comparison).splitlines()
+    assert sorted(ours) == sorted(to_markdown(compared).splitlines())
+
+
+def test_runs_on_other_domains_or_backbones_are_not_compared() -> None:
+    runs = [
+        _run("a"),
+        _run("b", accuracies={"flowers": 0.1, "birds": 0.2}),  # the order of the domains does not matter
+        _run("c", accuracies={"birds": 0.5}),
+        _run("d", backbone="resnet50"),
+        _run("e", split="validation"),
+    ]
+    assert [[entry.run.name for entry in board.entries] for board in make_boards(runs)] == [
+        ["a", "b"],
+        ["c"],
+        ["d"],
+        ["e"],
+    ]
+
+
+def test_settings_are_shown_only_where_they_tell_runs_apart() -> None:
+    long, short = {"training.epochs": "15"}, {"training.epochs": "3"}
+    board = _board(
+        _run("a", options={"granularity": "kernel"}, recipe=long),
+        _run("b", options={"granularity": "kernel"}, recipe=short),
+        _run("c", "ba2", sharing="soft_overlap", recipe=long),
+    )
+    assert [entry.label for entry in board.entries] == ["ba2 β=0.5", "union epochs=15 β=0.5", "union epochs=3 β=0.5"]
+
+
+def test_without_fine_tuning_scores_are_those_of_the_recipe_or_none() -> None:
+    scores = {"s": 1.0, "s_o": 2.0, "s_p": 3.0, "s_e": None}
+    rows = _board(_run("a", scores=scores), _run("b")).comparison["rows"]
+    assert rows[0]["scores"] == scores
+    assert set(rows[1]["scores"].values()) == {None}
+
+
+def test_with_fine_tuning_a_run_is_scored_against_it() -> None:
+    rows = {
+        row["method"]: row["scores"]
+        for row in _board(
+            _run("f", "finetune", None, {"birds": 0.8, "flowers": 0.6}, (2.0, 1.0)),
+            _run("x", "feature", None, {"birds": 0.7, "flowers": 0.5}, (1.0, 1.0)),
+            _run("u", "union", 0.5, {"birds": 0.9, "flowers": 0.6}, (0.5, 0.25)),
+        ).comparison["rows"]
+    }
+    expected = 1000 * ((0.4 - 0.1) / 0.4) ** 2 + 1000 * ((0.8 - 0.4) / 0.8) ** 2
+    feature = 1000 * ((0.4 - 0.3) / 0.4) ** 2 + 1000 * ((0.8 - 0.5) / 0.8) ** 2
+    assert rows["union"]["s"] == pytest.approx(expected)
+    assert rows["union"]["s_o"] == pytest.approx(expected / 0.25)
+    assert rows["union"]["s_p"] == pytest.approx(expected / 0.5)
+    assert rows["union"]["s_e"] == pytest.approx(expected / 0.25 * expected / 0.5 / feature**2)

@@ -1,0 +1,207 @@
+"""The page as a reader has it: in a browser, offline, on a wide and a narrow screen, in the light and in the dark."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import prunus
+from tests.makers.run_folders import HOSTILE, results, write_measured_model, write_run
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium on this machine")
+
+from playwright.sync_api import Browser, Page, expect  # noqa: E402  # after the check that it is there
+
+CSS = Path(prunus.__file__).parent / "report" / "templates" / "page.css"
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """Open a file; any error of a script, and any request but for the file, fails the test."""
+    wrong: list[str] = []
+    contexts = []
+
+    def open_file(path: Path, width: int = 1280, scheme: str = "light", touch: bool = False) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,  # type: ignore[arg-type]
+            has_touch=touch,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda request: wrong.append(request.url) if request.url != path.as_uri() else None)
+        page.goto(path.as_uri())
+        page.wait_for_selector(".chart .main-svg")
+        return page
+
+    yield open_file
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page about one run with its baseline, a model file and speeds."""
+    folder = write_measured_model(tmp_path_factory.mktemp("one") / "first")
+    return prunus.write_report(folder, folder / "report.html").page
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page about five runs."""
+    runs = tmp_path_factory.mktemp("many")
+    write_run(runs / "feature", results("feature", None, {"birds": 0.6, "flowers": 0.5}, (1.0, 1.0)))
+    write_run(runs / "finetune", results("finetune", None, {"birds": 0.9, "flowers": 0.8}, (2.0, 1.0)))
+    for share in (0.25, 0.5, 0.75):
+        accuracies = {"birds": 0.5 + 0.4 * share, "flowers": 0.5 + 0.2 * share}
+        write_run(runs / f"bn-{share}", results("bn", share, accuracies, (share, share)))  # nothing to look into
+        _use_every_kernel(runs / f"bn-{share}")
+    return prunus.write_report(runs, runs / "report.html").page
+
+
+def _use_every_kernel(folder: Path) -> None:
+    file = folder / "results.json"
+    file.write_text(re.sub(r'"usage": [\d.]+', '"usage": 1.0', file.read_text()))
+
+
+def test_one_run_gives_a_page_with_every_figure_and_table(open_page: Open, one: Path) -> None:
+    page = open_page(one)
+    for chart in page.locator(".chart").all():
+        chart.scroll_into_view_if_needed()
+        chart.locator(".main-svg").first.wait_for()
+    kinds = [
+        re.sub(r"^(run|board)-\d+-", "", chart.get_attribute("id") or "") for chart in page.locator(".chart").all()
+    ]
+    assert kinds == ["params", "macs", "domains", "usage", "sharing", "learning", "pruning", "latency-1", "latency-2"]
+    assert page.locator(".heatmaplayer image, .heatmaplayer path").count() >= 2
+    text = page.inner_text("body")
+    for wanted in ("80.0 %", "0.90 MB", "0.3 ms", "weights of the kept kernels", "a small machine", "numpy 2.0"):
+        assert wanted in text
+    page.get_by_text("Recipe, defaults filled in").click()
+    assert 'domains[0].path = "birds"' in page.inner_text("pre")
+
+
+def test_pointing_at_a_run_shows_it_and_a_click_opens_its_section(open_page: Open, many: Path) -> None:
+    page = open_page(many)
+    point = page.locator("#board-1-macs .scatterlayer .trace .point").last
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#board-1-macs .hoverlayer text")
+    shown = page.text_content("#board-1-macs .hoverlayer") or ""
+    assert "bn β=0.25" in shown
+    assert "mean accuracy 57.5 %" in shown
+    assert page.locator("details.run[open]").count() == 0
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("details.run[open]")
+    assert "bn β=0.25" in page.inner_text("details.run[open] > summary")
+    page.wait_for_selector("details.run[open] .main-svg")
+
+
+def test_the_table_holds_all_runs_and_sorts(open_page: Open, many: Path) -> None:
+    page = open_page(many)
+    rows = page.locator(".board tbody tr")
+    assert rows.count() == 5
+    assert rows.first.inner_text().split()[:3] == ["feature", "1.000", "1.00"]
+    page.get_by_role("button", name="mean", exact=True).click()
+    assert rows.first.locator("th").inner_text().startswith("finetune")
+    page.get_by_role("button", name="mean", exact=True).click()
+    assert rows.first.locator("th").inner_text().startswith("feature")
+    page.locator(".board a", has_text="bn β=0.5").click()
+    page.wait_for_selector("details.run[open]")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_narrow_screen_nothing_sticks_out(open_page: Open, one: Path, many: Path, scheme: str) -> None:
+    for path in (one, many):
+        page = open_page(path, width=360, scheme=scheme, touch=True)
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        widths = page.locator(".chart .main-svg").evaluate_all("all => all.map(each => each.clientWidth)")
+        assert 0 < max(widths) <= 360
+
+
+def test_a_table_that_goes_on_says_so_until_its_end_is_reached(open_page: Open, many: Path) -> None:
+    table = open_page(many, width=1280).locator(".board .wide")
+    expect(table).to_have_class("wide", timeout=30_000)
+    table = open_page(many, width=360).locator(".board .wide")
+    expect(table).to_have_class("wide more", timeout=30_000)
+    table.evaluate("each => each.scrollTo(each.scrollWidth, 0)")
+    expect(table).to_have_class("wide", timeout=30_000)
+
+
+def test_on_a_narrow_screen_legends_have_two_columns(open_page: Open, many: Path) -> None:
+    page = open_page(many, width=390)
+    for name in ("params", "domains"):
+        page.locator(f"#board-1-{name}").scroll_into_view_if_needed()
+        page.wait_for_selector(f"#board-1-{name} .legendtext")
+        lefts = page.locator(f"#board-1-{name} .legendtext").evaluate_all(
+            "all => all.map(each => Math.round(each.getBoundingClientRect().x / 10))"
+        )
+        assert len(set(lefts)) == 2
+
+
+def test_figures_follow_the_theme_of_the_reader(open_page: Open, one: Path) -> None:
+    page = open_page(one, scheme="light")
+    tick = page.locator("#board-1-params .xtick text").first
+    expect(tick).to_have_css("fill", "rgb(27, 31, 39)")
+    page.emulate_media(color_scheme="dark")
+    expect(tick).to_have_css("fill", "rgb(232, 234, 240)")
+
+
+def test_hostile_names_are_text(open_page: Open, tmp_path: Path) -> None:
+    link = "<a href='https://example.org'>x</a>"
+    example = {"domain": HOSTILE, "file": HOSTILE, "truth": HOSTILE}
+    example |= {"predictions": [{"label": HOSTILE, "probability": 1.0}]}  # type: ignore[dict-item]
+    content = results(accuracies={HOSTILE: 0.5, link: 0.6, "2024-01-01": 0.7}, example=example, backbone=HOSTILE)
+    for domain in content["domains"].values():
+        domain["usage"] = 1.0
+    folder = write_run(tmp_path / "r", content)
+    page = open_page(prunus.write_report(folder, tmp_path / "r.html").page)
+    assert page.title() == "r · Prunus report"
+    assert page.locator("img, a[href^=http]").count() == 0
+    assert page.locator("script").count() == 3
+    assert f"the model says “{HOSTILE}”" in page.inner_text("body")
+    page.locator("#board-1-domains").scroll_into_view_if_needed()
+    page.wait_for_selector("#board-1-domains .ytick")
+    ticks = page.locator("#board-1-domains .ytick").all_text_contents()
+    assert set(ticks) == {f"…{HOSTILE[-21:]}", f"…{link[-21:]}", "2024-01-01"}
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_texts_and_series_stand_out_from_what_they_lie_on(theme: int) -> None:
+    block = re.findall(r":root \{(.*?)\}", CSS.read_text(), re.DOTALL)[theme]
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
+    grounds = [colours[name] for name in ("page", "card", "warn")]
+    texts = [("ink", ground) for ground in [*grounds, colours["low"], colours["high"]]]
+    texts += [(name, ground) for name in ("muted", "link") for ground in grounds[:2]]
+    assert [(name, ground) for name, ground in texts if _contrast(colours[name], ground) < 4.5] == []
+    series = [f"c{number}" for number in range(10)]
+    assert [name for name in series if _contrast(colours[name], colours["card"]) < 3] == []

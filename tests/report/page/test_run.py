@@ -1,0 +1,77 @@
+"""The page about a real training, with and without torch, a model file and the packages for pages."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import prunus
+from prunus.verbs.report import _look_into_file, _look_into_run, _read
+from tests.makers.run_folders import write_measured_model
+
+
+@pytest.fixture
+def trained(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
+    """A measured run on two tiny domains, without a model file."""
+    domains = [str(make_domain(f"data/{name}", classes=("a", "b"), train=6)) for name in ("birds", "flowers")]
+    recipe = {"backbone": "wrn14_2", "domains": domains, "budget": 0.5, "training": {"epochs": 1, "switch_lr": 0.01}}
+    run = prunus.train(prunus.parse_recipe(recipe), tmp_path / "run", device="cpu")
+    (run / "results.json").write_text(json.dumps(prunus.evaluate(run, device="cpu")))
+    return run
+
+
+def test_layers_are_read_from_the_run_where_there_is_no_model_file(trained: Path) -> None:
+    (run,) = _read(trained, "run")
+    assert run.notes == ()
+    total = sum(layer.num_kernels for layer in run.inside.layers)
+    for name, domain in run.results.domains.items():
+        used = sum(layer.usage[name] * layer.num_kernels for layer in run.inside.layers)
+        assert used / total == pytest.approx(domain.usage)
+    assert sum(layer.union * layer.num_kernels for layer in run.inside.layers) / total == pytest.approx(
+        run.results.union
+    )
+    assert run.inside.sharing["birds"]["birds"] == 1
+    assert run.versions == {"prunus": prunus.__version__, "torch": version("torch").split("+")[0]}
+    prunus.prune(trained, trained / "model.prunus")
+    of_file, of_run = _look_into_file(trained / "model.prunus", run.results), _look_into_run(trained)
+    assert [(layer.name, layer.usage) for layer in of_file.layers] == [
+        (each.name, each.usage) for each in of_run.layers
+    ]
+    assert of_file.bytes_by_part
+    assert of_file.versions["prunus"] == prunus.__version__
+
+
+@pytest.mark.parametrize("fault", ["damaged", "stale"])
+def test_a_model_file_that_cannot_be_used_is_a_note_and_the_run_is_looked_into(fault: str, trained: Path) -> None:
+    if fault == "damaged":
+        (trained / "model.prunus").write_bytes(b"no model")
+    else:
+        prunus.prune(trained, trained / "model.prunus")
+        content = json.loads((trained / "results.json").read_text())
+        content["domains"]["birds"]["usage"] -= 0.02
+        (trained / "results.json").write_text(json.dumps(content))
+    (run,) = _read(trained, "run")
+    assert run.inside.layers
+    (note,) = run.notes
+    assert note.startswith("model.prunus is ")
+    assert note.count("prunus prune") == 1
+    assert str(trained.parent) not in prunus.write_report(trained, trained / "report.html").page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("missing", "outcome"),
+    [("torch", "written"), ("jinja2", "pip install 'prunus[report]'"), ("plotly", "pip install 'prunus[report]'")],
+)
+def test_the_page_needs_no_torch_and_says_what_else_is_missing(missing: str, outcome: str, tmp_path: Path) -> None:
+    folder = write_measured_model(tmp_path / "a")
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['prunus', 'report', {str(folder)!r}, '--out', "
+        f"{str(tmp_path / 'r.html')!r}]; from prunus.cli.app import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (outcome == "written") == (tmp_path / "r.html").exists(), done.stderr
+    assert outcome == "written" or outcome in done.stderr
