@@ -11,10 +11,10 @@ from pathlib import Path
 from prunus.errors import DataError, MissingExtraError, PrunusError
 from prunus.files import write_atomically
 from prunus.measure.sharing import sharing_matrix
-from prunus.report.page.build import render_page
+from prunus.report.page.figure_files import write_figures
 from prunus.report.page.reading import find_runs, read_run, run_names
+from prunus.report.page.render import render_page
 from prunus.report.page.run import Inside, LayerUsage, ReportedRun, Results
-from prunus.report.page.static import write_figures
 from prunus.report.targets import check_file, check_folder
 from prunus.verbs.inspect import inspect
 

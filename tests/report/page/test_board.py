@@ -10,7 +10,7 @@ from prunus.report.page.board import Board, make_boards, pareto_front
 from prunus.report.page.run import ReportedRun, Results
 from tests.makers.run_folders import results
 
-COMPARED = Path(__file__).parents[2] / "docs" / "results" / "compare" / "comparison.json"
+COMPARED = Path(__file__).parents[3] / "docs" / "results" / "compare" / "comparison.json"
 
 
 def _run(name: str, *arguments: object, recipe: dict[str, str] | None = None, **more: object) -> ReportedRun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from prunus.report.page.figures import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
+from prunus.report.page.board_figures import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import Bench, ReportedRun, Speed
 
 ANY = "any domain"

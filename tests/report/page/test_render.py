@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium on th
 
 from playwright.sync_api import Browser, Page, expect  # noqa: E402  # after the check that it is there
 
-CSS = Path(prunus.__file__).parent / "report" / "templates" / "page.css"
+CSS = Path(prunus.__file__).parent / "report" / "page" / "templates" / "page.css"
 Open = Callable[..., Page]
 
 

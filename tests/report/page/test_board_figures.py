@@ -9,11 +9,11 @@ from PIL import Image
 
 import prunus
 from prunus.report.page.board import make_boards
-from prunus.report.page.figures import COSTS, domains_figure, tradeoff_figure
+from prunus.report.page.board_figures import COSTS, domains_figure, tradeoff_figure
+from prunus.report.page.figure_files import file_names
+from prunus.report.page.figure_files import tradeoff_figure as static_tradeoff
 from prunus.report.page.run import ReportedRun, Results
 from prunus.report.page.run_figures import run_figures
-from prunus.report.page.static import file_names
-from prunus.report.page.static import tradeoff_figure as static_tradeoff
 from prunus.verbs.report import _read
 from tests.makers.run_folders import HOSTILE, results, write_measured_model, write_run
 

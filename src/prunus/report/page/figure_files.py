@@ -15,7 +15,7 @@ import numpy as np
 from prunus.errors import MissingExtraError
 from prunus.files import write_atomically
 from prunus.report.page.board import Board, Entry, make_boards
-from prunus.report.page.figures import COSTS, cost_of, is_wide, series
+from prunus.report.page.board_figures import COSTS, cost_of, is_wide, series
 from prunus.report.page.run import ReportedRun
 from prunus.report.plots import COLOURS, GREY, new_figure, training_figure
 from prunus.report.speed import speed_figure
