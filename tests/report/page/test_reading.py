@@ -49,7 +49,7 @@ def test_unreadable_runs_are_named_and_left_out(tmp_path: Path) -> None:
 
 
 def test_without_any_run_the_error_says_why(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"there is no run to report on: .*none: no such run; make one with"):
+    with pytest.raises(DataError, match=r"no run to report on: .*none: no such run; make one with"):
         prunus.write_report([tmp_path / "none"], tmp_path / "r.html")
     with pytest.raises(DataError, match="none was named"):
         prunus.write_report([], tmp_path / "r.html")
@@ -70,15 +70,15 @@ def test_of_the_recipe_no_place_on_the_machine_is_told(tmp_path: Path) -> None:
 
 def test_a_broken_benchmark_or_another_model_file_is_a_note_on_the_page(tmp_path: Path) -> None:
     folder = write_measured_model(tmp_path / "a")
-    assert "of another training" not in _page(folder)
+    assert "does not belong" not in _page(folder)
     (folder / "bench.json").write_text("{}")
     content = json.loads((folder / "results.json").read_text())
     content["domains"]["birds"]["usage"] += 0.02
     (folder / "results.json").write_text(json.dumps(content))
     text = _page(folder)
     assert "its speed is left out: bench.json is not what it must be" in text
-    assert "model.prunus is not of the training that was measured" in text
-    assert text.count("Put the run&#39;s files back") == 1  # there is no checkpoint to make a model file of
+    assert "model.prunus does not belong to the measured run" in text
+    assert text.count("Restore the run&#39;s files") == 1  # there is no checkpoint to make a model file of
     assert "Make the model file again" not in text
     assert str(tmp_path) not in text
 

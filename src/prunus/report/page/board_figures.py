@@ -1,46 +1,16 @@
-"""Figures that compare runs, as plain data for plotly.js: the trade-off, and every domain's accuracy.
-
-Colours are names such as $ink: the page puts in those of its light or dark theme. Names of users are escaped, because
-plotly.js reads some HTML in its texts.
-"""
+"""Figures that compare runs: accuracy against cost, and the accuracy of every domain."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from typing import Any
 
 from prunus.report.page.board import Board, Entry, pareto_front
+from prunus.report.page.plot import CARD, INK, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import FEATURE, Results
 
-Plot = dict[str, Any]  # "data" and "layout" of plotly.js
-
-INK, MUTED, LOW, HIGH = "$ink", "$muted", "$low", "$high"
-NUM_COLOURS = 10
-LONGEST = 22  # characters of a name on an axis
 COSTS = {"params": "parameters", "macs": "MACs"}  # name of a ratio -> what it is of
 WIDE = 5  # a larger spread of costs is drawn on a logarithmic axis
 TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]
-
-
-def colour(number: int) -> str:
-    """Name the colour of a series."""
-    return f"$c{number % NUM_COLOURS}"
-
-
-def plain(text: str) -> str:
-    """Write a text so that plotly.js shows it as it is."""
-    return escape(text, quote=False)
-
-
-def short(text: str) -> str:
-    """Write a name so that it fits beside a figure; the end tells layers apart."""
-    return plain(text if len(text) <= LONGEST else f"…{text[1 - LONGEST :]}")
-
-
-def named_ticks(names: Sequence[str]) -> Plot:
-    """Let an axis show names, shortened where they are long."""
-    return {"tickvals": [plain(name) for name in names], "ticktext": [short(name) for name in names]}
 
 
 def series(board: Board) -> dict[str, list[Entry]]:
@@ -145,5 +115,5 @@ def _markers(name: str, entries: Sequence[Entry], style: tuple[str, str]) -> Plo
         "mode": "markers",
         "name": plain(name),
         "text": [plain(f"{entry.label} ({entry.run.name})") for entry in entries],
-        "marker": {"color": shade, "symbol": symbol, "size": size, "line": {"color": "$card", "width": 1}},
+        "marker": {"color": shade, "symbol": symbol, "size": size, "line": {"color": CARD, "width": 1}},
     }

@@ -55,10 +55,10 @@ def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
         found[f"tradeoff{place}"] = partial(tradeoff_figure, board)
         found[f"domains{place}"] = partial(domains_figure, board)
     for run, name in zip(runs, file_names([run.name for run in runs]), strict=True):
-        if run.inside.layers:
+        if run.contents.layers:
             found[f"{name}-usage"] = partial(usage_figure, run)
-        if len(run.inside.sharing) > 1:
-            found[f"{name}-sharing"] = partial(sharing_figure, run.inside.sharing)
+        if len(run.contents.sharing) > 1:
+            found[f"{name}-sharing"] = partial(sharing_figure, run.contents.sharing)
         if run.epochs:
             epochs = [epoch.model_dump() for epoch in run.epochs]
             found[f"{name}-training"] = partial(training_figure, epochs, run.results.budget)
@@ -129,7 +129,7 @@ def domains_figure(board: Board) -> Figure:
 
 def usage_figure(run: ReportedRun) -> Figure:
     """Draw the share of each layer's kernels that each domain, and any domain, uses."""
-    layers = run.inside.layers
+    layers = run.contents.layers
     rows = [[*layer.usage.values(), layer.union] for layer in layers]
     return _heat_map(rows, [*layers[0].usage, "any domain"], [layer.name for layer in layers], "kernels used, %")
 

@@ -12,7 +12,8 @@ from typing import Any
 from prunus.errors import MissingExtraError
 from prunus.report.comparison import OVER, OVER_NOTE, SCORES, table_cells
 from prunus.report.page.board import Board, Entry, make_boards
-from prunus.report.page.board_figures import COSTS, Plot, domains_figure, tradeoff_figure
+from prunus.report.page.board_figures import COSTS, domains_figure, tradeoff_figure
+from prunus.report.page.plot import Plot
 from prunus.report.page.reading import last_part
 from prunus.report.page.run import ReportedRun
 from prunus.report.page.run_figures import run_figures, speed_name

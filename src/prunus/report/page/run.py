@@ -146,7 +146,7 @@ class LayerUsage:
 
 
 @dataclass(frozen=True)
-class Inside:
+class Contents:
     """What a run's network or model file holds.
 
     Args:
@@ -176,5 +176,5 @@ class ReportedRun:
     epochs: tuple[Epoch, ...] = ()
     bench: Bench | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
-    inside: Inside = field(default_factory=Inside)
+    contents: Contents = field(default_factory=Contents)
     notes: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from prunus.report.page.board_figures import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
+from prunus.report.page.plot import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import Bench, ReportedRun, Speed
 
 ANY = "any domain"
@@ -14,10 +14,10 @@ OURS = "Prunus"
 def run_figures(run: ReportedRun) -> dict[str, Plot]:
     """Draw everything that is known of a run; what is not known is not there."""
     found: dict[str, Plot] = {}
-    if run.inside.layers:
+    if run.contents.layers:
         found["usage"] = usage_figure(run)
-    if len(run.inside.sharing) > 1:
-        found["sharing"] = sharing_figure(run.inside.sharing)
+    if len(run.contents.sharing) > 1:
+        found["sharing"] = sharing_figure(run.contents.sharing)
     if run.epochs:
         found["learning"] = learning_figure(run)
         found["pruning"] = pruning_figure(run)
@@ -29,7 +29,7 @@ def run_figures(run: ReportedRun) -> dict[str, Plot]:
 
 def usage_figure(run: ReportedRun) -> Plot:
     """Draw the share of each layer's kernels that each domain, and any domain, uses."""
-    layers = run.inside.layers
+    layers = run.contents.layers
     domains = list(layers[0].usage)
     rows = [[100 * layer.usage[name] for name in domains] + [100 * layer.union] for layer in layers]
     names = [layer.name for layer in layers]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import prunus
-from prunus.verbs.report import _look_into_file, _look_into_run, _read
+from prunus.report.page.writing import read_run_and_baselines
+from prunus.verbs.report import READERS, file_contents, run_contents
 from tests.makers.run_folders import write_measured_model
 
 
@@ -25,19 +26,19 @@ def trained(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def test_layers_are_read_from_the_run_where_there_is_no_model_file(trained: Path) -> None:
-    (run,) = _read(trained, "run")
+    (run,) = read_run_and_baselines(trained, "run", READERS)
     assert run.notes == ()
-    total = sum(layer.num_kernels for layer in run.inside.layers)
+    total = sum(layer.num_kernels for layer in run.contents.layers)
     for name, domain in run.results.domains.items():
-        used = sum(layer.usage[name] * layer.num_kernels for layer in run.inside.layers)
+        used = sum(layer.usage[name] * layer.num_kernels for layer in run.contents.layers)
         assert used / total == pytest.approx(domain.usage)
-    assert sum(layer.union * layer.num_kernels for layer in run.inside.layers) / total == pytest.approx(
+    assert sum(layer.union * layer.num_kernels for layer in run.contents.layers) / total == pytest.approx(
         run.results.union
     )
-    assert run.inside.sharing["birds"]["birds"] == 1
+    assert run.contents.sharing["birds"]["birds"] == 1
     assert run.versions == {"prunus": prunus.__version__, "torch": version("torch").split("+")[0]}
     prunus.prune(trained, trained / "model.prunus")
-    of_file, of_run = _look_into_file(trained / "model.prunus", run.results), _look_into_run(trained)
+    of_file, of_run = file_contents(trained / "model.prunus"), run_contents(trained)
     assert [(layer.name, layer.usage) for layer in of_file.layers] == [
         (each.name, each.usage) for each in of_run.layers
     ]
@@ -54,10 +55,10 @@ def test_a_model_file_that_cannot_be_used_is_a_note_and_the_run_is_looked_into(f
         content = json.loads((trained / "results.json").read_text())
         content["domains"]["birds"]["usage"] -= 0.02
         (trained / "results.json").write_text(json.dumps(content))
-    (run,) = _read(trained, "run")
-    assert run.inside.layers
+    (run,) = read_run_and_baselines(trained, "run", READERS)
+    assert run.contents.layers
     (note,) = run.notes
-    assert note.startswith("model.prunus is ")
+    assert note.startswith("model.prunus is " if fault == "damaged" else "model.prunus does not belong")
     assert note.count("prunus prune") == 1
     assert str(trained.parent) not in prunus.write_report(trained, trained / "report.html").page.read_text()
 
