@@ -1,0 +1,105 @@
+"""Files of every released format open and return the answers that the version that wrote them computed."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+import prunus
+from prunus.arrays import Floats
+from prunus.bundle import header
+from prunus.bundle.file import read_bundle
+from prunus.runtime.numpy_engine import NumpyEngine
+from prunus.training import checkpoint
+from prunus.training.run import open_run
+
+GOLDEN = Path(__file__).parent
+ROOT = GOLDEN.parents[1]
+MODELS = sorted(GOLDEN.glob("model_format_*/*.prunus"))
+RUNS = sorted(GOLDEN.glob("checkpoint_format_*/*/recipe.json"))
+FIRST = {"model": 3, "checkpoint": 2}  # the first versions that later code must read
+CURRENT = {"model": header.FORMAT_VERSION, "checkpoint": checkpoint.FORMAT_VERSION}
+MODEL_IDS = [f"{path.parent.name}/{path.stem}" for path in MODELS]
+
+
+def expected_logits(path: Path) -> tuple[Floats, dict[str, Floats]]:
+    arrays = load_file(path.with_name(f"{path.stem}.expected.safetensors"))
+    return arrays.pop("images"), {name.removeprefix("logits/"): logits for name, logits in arrays.items()}
+
+
+def assert_close(logits: Floats, expected: Floats) -> None:
+    assert logits.shape == expected.shape
+    assert np.abs(logits - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("path", MODELS, ids=MODEL_IDS)
+def test_a_model_file_returns_the_logits_of_the_version_that_wrote_it(path: Path) -> None:
+    images, expected = expected_logits(path)
+    predictor, engine = prunus.Predictor(path), NumpyEngine(read_bundle(path))
+    assert list(read_bundle(path).domains) == list(expected)
+    for domain, logits in expected.items():
+        assert_close(predictor.logits(images, domain), logits)
+        assert_close(engine.logits(images, domain), logits)
+
+
+@pytest.mark.parametrize("path", MODELS, ids=MODEL_IDS)
+def test_the_answers_of_a_golden_model_depend_on_the_image(path: Path) -> None:
+    for logits in expected_logits(path)[1].values():
+        assert np.abs(logits[0] - logits[1]).max() >= 1e-3 * np.abs(logits).max()
+
+
+@pytest.mark.parametrize("recipe", RUNS, ids=lambda path: path.parent.parent.name)
+def test_a_run_opens_and_returns_the_logits_of_the_version_that_trained_it(recipe: Path) -> None:
+    images, expected = expected_logits(recipe.parent)
+    net = open_run(recipe.parent, "cpu").net
+    assert list(net.domains) == list(expected)
+    for domain, logits in expected.items():
+        with torch.no_grad():
+            assert_close(net(torch.from_numpy(images), domain).numpy(), logits)
+
+
+@pytest.mark.parametrize("recipe", RUNS, ids=lambda path: path.parent.parent.name)
+def test_pruning_an_old_run_writes_a_file_with_its_answers_that_is_no_larger(recipe: Path, tmp_path: Path) -> None:
+    images, expected = expected_logits(recipe.parent)
+    small = prunus.Predictor(prunus.prune(recipe.parent, tmp_path / "small.prunus"))
+    for domain, logits in expected.items():
+        assert_close(small.logits(images, domain), logits)
+    half = prunus.prune(recipe.parent, tmp_path / "half.prunus", dtype="float16")
+    before = GOLDEN / "model_format_3" / "trained.prunus"
+    assert half.stat().st_size <= before.stat().st_size + 100  # names of versions have other lengths
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RUNS, ids=lambda path: path.parent.parent.name)
+def test_an_old_run_resumes_where_it_stopped(recipe: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(recipe.parent, tmp_path / "run"))
+    steps = checkpoint.read_checkpoint(run / "checkpoint.safetensors")
+    assert steps.step < steps.total_steps
+    prunus.resume(run, device="cpu", use_cache=False)
+    assert checkpoint.read_checkpoint(run / "checkpoint.safetensors").step == steps.total_steps
+
+
+def test_old_results_and_speeds_are_reported(tmp_path: Path) -> None:
+    for version in GOLDEN.glob("results_*"):
+        run = Path(shutil.copytree(RUNS[0].parent, tmp_path / version.name))
+        for name in ("results.json", "bench.json"):
+            shutil.copy(version / name, run / name)
+    report = prunus.write_report(tmp_path, tmp_path / "report.html")
+    assert report.left_out == {}
+    text = report.page.read_text()
+    for version in GOLDEN.glob("results_*"):
+        assert json.loads((version / "bench.json").read_text())["machine"] in text
+
+
+@pytest.mark.parametrize("kind", FIRST)
+def test_every_format_version_has_a_golden_file_and_a_row_in_the_table_of_formats(kind: str) -> None:
+    versions = range(FIRST[kind], CURRENT[kind] + 1)
+    folders = {path.name for path in GOLDEN.glob(f"{kind}_format_*") if any(path.iterdir())}
+    assert folders == {f"{kind}_format_{version}" for version in versions}
+    rows = re.findall(r"^\|.*`tests/golden/(\w+)`.*\|$", (ROOT / "docs/model-file.md").read_text(), re.MULTILINE)
+    assert {row for row in rows if row.startswith(kind)} == folders
