@@ -9,10 +9,13 @@ import typer
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: Annotated[Path, typer.Argument(help="Model file.")],
     out: Annotated[Path | None, typer.Option(help="Write the card to this file instead of printing it.")] = None,
 ) -> None:
-    """Describe a model file as a model card in Markdown."""
+    """Describe a model file as a model card in Markdown.
+
+    Example: prunus card model.prunus --out CARD.md
+    """
     from prunus.verbs.card import card
 
     text = card(model, out)

@@ -8,13 +8,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from prunus.report.tables import megabytes, plural
+
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that hold some.")],
-    out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
-    figures: Annotated[Path | None, typer.Option(help="Folder for the figures as SVG and PNG files.")] = None,
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that contain runs.")],
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="Also write the figures as SVG and PNG to this folder.")] = None,
 ) -> None:
-    """Write one page about runs: trade-off, tables, usage, sharing, training, latency and bytes."""
+    """Write one HTML page about runs: accuracy against cost, tables, usage, sharing, training, latency and size.
+
+    Example: prunus report runs --out report.html
+    """
     from prunus.verbs.report import write_report
 
     console = Console(highlight=False, soft_wrap=True)
@@ -22,8 +27,7 @@ def command(
         written = write_report(runs, out, figures)
     for name, reason in written.left_out.items():
         console.print(f"left out: {name}: {reason}", markup=False)
-    count = f"{len(written.runs)} run{'s' * (len(written.runs) > 1)}"
-    size = f"{written.page.stat().st_size / 1e6:.1f} MB"
-    console.print(f"{written.page}: {count}, {size}; open it in a browser, it needs no network", markup=False)
+    size = megabytes(written.page.stat().st_size)
+    console.print(f"{written.page}: {plural(len(written.runs), 'run')}, {size}; open it in a browser", markup=False)
     if written.figures:
         console.print(f"{figures}: {len(written.figures)} figures as SVG and PNG", markup=False)

@@ -20,6 +20,11 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.2f} MB"
 
 
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def results_view(results: Mapping[str, Any], baseline: Mapping[str, Any] | None = None) -> Group:
     """Show a model domain by domain, beside a baseline if one is given, and what it costs in all."""
     return Group(Text(_title(results), style="bold"), _table(results, baseline), Text(_notes(results)))

@@ -1,4 +1,4 @@
-"""Refuse, before any work, places where no page, card or figure can be written."""
+"""Refuse, before any work is done, paths where a page, card or figure cannot be written."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from prunus.errors import StorageError
 
 
 def check_file(path: Path, example: str) -> None:
-    """Refuse a file's name that is a folder's, or that lies in a file.
+    """Refuse a file path that is a folder or lies inside a file.
 
     Args:
-        example: a name that would do.
+        example: a valid file name, shown in the error.
     """
     if path.is_dir():
         raise StorageError(f"cannot write {path}: it is a folder; name a file in it, such as {path / example}")
@@ -19,7 +19,7 @@ def check_file(path: Path, example: str) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a folder whose name, or that of a folder above it, is a file's."""
-    file = next((each for each in (path, *path.parents) if each.is_file()), None)
+    """Refuse a folder path that is a file or lies inside one."""
+    file = next((parent for parent in (path, *path.parents) if parent.is_file()), None)
     if file:
-        raise StorageError(f"cannot write into {path}: {file} is a file; name another folder, or move the file away")
+        raise StorageError(f"cannot write into {path}: {file} is a file; choose another folder, or move the file")

@@ -85,13 +85,14 @@ def test_a_broken_benchmark_or_another_model_file_is_a_note_on_the_page(tmp_path
 
 def test_the_page_says_what_trained_a_run_or_that_the_run_does_not_say(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", results("feature", None))
-    assert f"does not say what it was trained with; this page was made with prunus {prunus.__version__}" in _page(
-        folder
+    assert (
+        f"does not record the versions it was trained with; this page was made with prunus {prunus.__version__}"
+        in _page(folder)
     )
     (folder / "versions.json").write_text('{"versions": {"prunus": "0.0.7", "torch": "2.9"}}')
     text = _page(folder)
     assert "Trained with prunus 0.0.7, torch 2.9." in text
-    assert "does not say" not in text
+    assert "does not record" not in text
     (folder / "versions.json").write_text("[]")
     assert "what it was trained with is left out: versions.json is not what it must be" in _page(folder)
 
@@ -103,9 +104,9 @@ def test_a_place_that_cannot_be_written_is_refused_with_advice_that_fits(tmp_pat
         prunus.write_report(folder, tmp_path)
     with pytest.raises(StorageError, match=r"it is a folder; name a file in it, such as .*CARD\.md"):
         prunus.card(folder / "model.prunus", tmp_path)
-    with pytest.raises(StorageError, match=r"file is a file; name another folder"):
+    with pytest.raises(StorageError, match=r"file is a file; choose another folder"):
         prunus.write_report(folder, tmp_path / "file" / "below" / "r.html")
-    with pytest.raises(StorageError, match=r"file is a file; name another folder"):
+    with pytest.raises(StorageError, match=r"file is a file; choose another folder"):
         prunus.write_report(folder, tmp_path / "r.html", tmp_path / "file")
     assert not (tmp_path / "r.html").exists()
     assert (tmp_path / "file").read_text() == "kept"

@@ -93,7 +93,7 @@ def test_one_run_gives_a_page_with_every_figure_and_table(open_page: Open, one: 
     text = page.inner_text("body")
     for wanted in ("80.0 %", "0.90 MB", "0.3 ms", "weights of the kept kernels", "a small machine", "numpy 2.0"):
         assert wanted in text
-    page.get_by_text("Recipe, defaults filled in").click()
+    page.get_by_text("Recipe with all defaults").click()
     assert 'domains[0].path = "birds"' in page.inner_text("pre")
 
 
@@ -177,7 +177,7 @@ def test_hostile_names_are_text(open_page: Open, tmp_path: Path) -> None:
     assert page.title() == "r · Prunus report"
     assert page.locator("img, a[href^=http]").count() == 0
     assert page.locator("script").count() == 3
-    assert f"the model says “{HOSTILE}”" in page.inner_text("body")
+    assert f"the model predicts “{HOSTILE}”" in page.inner_text("body")
     page.locator("#board-1-domains").scroll_into_view_if_needed()
     page.wait_for_selector("#board-1-domains .ytick")
     ticks = page.locator("#board-1-domains .ytick").all_text_contents()

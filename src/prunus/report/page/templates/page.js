@@ -3,11 +3,11 @@ const figures = JSON.parse(document.getElementById("figures").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const touch = matchMedia("(pointer: coarse)").matches;
 
-// "$ink" and the like become the colours of the theme
+// replace "$ink" and the other colour names by the colours of the theme
 function coloured(value) {
   if (Array.isArray(value)) return value.map(coloured);
   if (value && typeof value === "object")
-    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, coloured(each)]));
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, coloured(item)]));
   if (typeof value === "string" && /^\$[a-z]+\d?$/.test(value))
     return getComputedStyle(document.documentElement).getPropertyValue("--" + value.slice(1)).trim() || value;
   return value;
@@ -15,7 +15,7 @@ function coloured(value) {
 
 function draw(chart) {
   const { data, layout } = coloured(figures[chart.id]);
-  const narrow = chart.clientWidth < 480; // then two columns of the legend fit
+  const narrow = chart.clientWidth < 480; // two columns of the legend fit
   const [ink, rule, card] = coloured(["$ink", "$rule", "$card"]);
   for (const axis of ["xaxis", "yaxis"]) {
     layout[axis] = { gridcolor: rule, linecolor: rule, zeroline: false, fixedrange: touch, ...layout[axis] };
@@ -45,19 +45,19 @@ function visit(anchor) {
 function sort(button) {
   const head = button.closest("th"), table = head.closest("table"), body = table.tBodies[0];
   const up = head.getAttribute("aria-sort") === "descending";
-  const place = head.cellIndex;
+  const column = head.cellIndex;
   const key = (row) => {
-    const text = row.cells[place].textContent.trim();
+    const text = row.cells[column].textContent.trim();
     const number = parseFloat(text.replaceAll(",", ""));
-    return place === 0 ? text : text === "-" ? -Infinity : number;
+    return column === 0 ? text : text === "-" ? -Infinity : number;
   };
   const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0) * (up ? 1 : -1);
   body.append(...[...body.rows].sort((a, b) => order(key(a), key(b))));
-  for (const each of head.parentElement.cells) each.removeAttribute("aria-sort");
+  for (const cell of head.parentElement.cells) cell.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", up ? "ascending" : "descending");
 }
 
-// what is not seen yet, or in a closed section, is drawn when it is
+// charts are drawn when they come into view
 const seen = new IntersectionObserver(
   (changes) => changes.forEach(({ isIntersecting, target }) => isIntersecting && !target.dataset.drawn && draw(target)),
   { rootMargin: "300px" },
@@ -66,11 +66,11 @@ for (const chart of document.querySelectorAll(".chart")) {
   chart.style.minHeight = figures[chart.id].layout.height + "px";
   seen.observe(chart);
 }
-// a shadow says that a table goes on to the right
+// a shadow shows that a table continues to the right
 for (const wide of document.querySelectorAll(".wide")) {
   const mark = () => wide.classList.toggle("more", wide.scrollLeft + wide.clientWidth < wide.scrollWidth - 1);
   wide.addEventListener("scroll", mark, { passive: true });
-  new ResizeObserver(mark).observe(wide); // also when its section is opened
+  new ResizeObserver(mark).observe(wide); // also fires when its section is opened
 }
 dark.addEventListener("change", () => document.querySelectorAll(".chart[data-drawn]").forEach(draw));
 for (const button of document.querySelectorAll(".sortable button")) button.addEventListener("click", () => sort(button));
