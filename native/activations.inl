@@ -17,7 +17,9 @@ static inline V exponential(V x) {
 }
 
 template <class V>
-static inline V sigmoid(V x) { return V::all(1.0f) / (V::all(1.0f) + exponential(V::zero() - x)); }
+static inline V sigmoid(V x) {
+  return V::all(1.0f) / (V::all(1.0f) + exponential(V::zero() - x));
+}
 
 template <class V>
 static inline V tanh(V x) {
@@ -49,7 +51,7 @@ template <class V>
 static inline V logarithm_of_one_plus_exp(V x) {  // softplus, for mish
   alignas(64) float lanes[V::width];
   x.store(lanes);
-  for (float& each : lanes) each = each > 20.0f ? each : __builtin_log1pf(__builtin_expf(each));
+  for (float& lane : lanes) lane = lane > 20.0f ? lane : __builtin_log1pf(__builtin_expf(lane));
   return V::load(lanes);
 }
 
@@ -63,19 +65,14 @@ static inline V activate(V x, Activation activation, float slope) {
     case Activation::leaky_relu: return V::select(V::less(x, zero), x * V::all(slope), x);
     case Activation::elu: return V::select(V::less(x, zero), (exponential(x) - one) * V::all(slope), x);
     case Activation::silu: return x * sigmoid(x);
-    case Activation::gelu:
-      return x * V::all(0.5f) * (one + error_function(x * V::all(0.70710678f)));
+    case Activation::gelu: return x * V::all(0.5f) * (one + error_function(x * V::all(0.70710678f)));
     case Activation::gelu_tanh:
-      return x * V::all(0.5f) *
-             (one + tanh(V::all(0.79788456f) * V::fma(x * x * x, V::all(0.044715f), x)));
+      return x * V::all(0.5f) * (one + tanh(V::all(0.79788456f) * V::fma(x * x * x, V::all(0.044715f), x)));
     case Activation::mish: return x * tanh(logarithm_of_one_plus_exp(x));
-    case Activation::hard_swish:
-      return x * V::min(V::all(6.0f), V::max(zero, x + V::all(3.0f))) * V::all(1.0f / 6.0f);
-    case Activation::hard_sigmoid:
-      return V::min(V::all(6.0f), V::max(zero, x + V::all(3.0f))) * V::all(1.0f / 6.0f);
+    case Activation::hard_swish: return x * V::min(V::all(6.0f), V::max(zero, x + V::all(3.0f))) * V::all(1.0f / 6.0f);
+    case Activation::hard_sigmoid: return V::min(V::all(6.0f), V::max(zero, x + V::all(3.0f))) * V::all(1.0f / 6.0f);
     case Activation::sigmoid: return sigmoid(x);
     case Activation::tanh: return tanh(x);
   }
   return x;
 }
-

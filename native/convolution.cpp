@@ -11,7 +11,7 @@ Convolution::Convolution(const ConvolutionSpec& spec, Program& program, int inpu
       kernels_(program.kernels()),
       windows_(spec.window, program.shape(input), program.shape(program.next_value())),
       channel_(windows_.copies() ? windows_.channel() : program.shape(input).plane()),
-      num_kept_(kept.kernels.count(0, static_cast<long>(spec.outputs) * spec.group_inputs())),
+      num_kept_(kept.kernels.count(0, static_cast<ptrdiff_t>(spec.outputs) * spec.group_inputs())),
       weights_(kept.weights),
       domains_(program.domains()) {
   windows_.announce(program, input);
@@ -38,9 +38,9 @@ void Convolution::run(const Run& run) const {
   compute(run);
 }
 
-Epilogue Convolution::epilogue(const Run& run, long image, int first_output) const {
+Epilogue Convolution::epilogue(const Run& run, ptrdiff_t image, int first_output) const {
   const Domain& d = domains_[run.domain];
-  const long plane = run.program.shape(output).plane();
+  const ptrdiff_t plane = run.program.shape(output).plane();
   return {d.scale ? d.scale + first_output : nullptr,
           d.bias ? d.bias + first_output : nullptr,
           inputs.size() > 1 ? run.value(inputs[1], image) + first_output * plane : nullptr,
@@ -49,23 +49,24 @@ Epilogue Convolution::epilogue(const Run& run, long image, int first_output) con
           spec_.slope};
 }
 
-const float* Convolution::ones_weights(int domain, long output) const {
+const float* Convolution::ones_weights(int domain, ptrdiff_t output) const {
   const float* ones = domains_[domain].ones;
   return ones ? ones + output * windows_.window().taps : nullptr;
 }
 
 const float* Convolution::weights(const Run& run) const {
-  if (weights_.precision == Precision::single) return weights_.single();
-  const long count = num_kept_ * windows_.window().taps, parts = run.context.workers.threads();
+  if (weights_.precision == Precision::float32) return weights_.as_float32();
+  const ptrdiff_t count = num_kept_ * windows_.window().taps, parts = run.context.workers.threads();
   run.context.widened.grow(count);
-  run.context.workers.each(parts, [&](long part, int) {
-    const long first = count * part / parts, last = count * (part + 1) / parts;
-    kernels_.widen(weights_.narrow() + first, weights_.precision, run.context.widened.data() + first, last - first);
+  run.context.workers.for_each(parts, [&](ptrdiff_t part, int) {
+    const ptrdiff_t first = count * part / parts, last = count * (part + 1) / parts;
+    kernels_.widen(weights_.as_bits16() + first, weights_.precision, run.context.widened.data() + first, last - first);
   });
   return run.context.widened.data();
 }
 
-std::unique_ptr<Convolution> make_convolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept) {
+std::unique_ptr<Convolution> make_convolution(const ConvolutionSpec& spec, Program& program, int input,
+                                              const Kept& kept) {
   const Shape& output = program.shape(program.next_value());
   const Windows windows(spec.window, program.shape(input), output);
   if (windows.window().taps == 1 && !windows.pads() && !windows.crops())

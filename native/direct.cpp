@@ -7,7 +7,7 @@ namespace prunus {
 DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
     : Convolution(spec, program, input, kept), domains_(program.domains()) {
   const int outputs = spec_.group_outputs(), inputs = spec_.group_inputs(), blocks = blocks_of_outputs();
-  program.count_kept((program.domains() + 1L) * blocks * (spec_.inputs + 1L));  // where lists begin
+  program.count_kept((ptrdiff_t{program.domains()} + 1) * blocks * (spec_.inputs + 1));  // where lists begin
   const bool reordered = windows_.window().taps == 1;  // a padded 1x1 layer: rare, so that a copy will do
   std::vector<uint32_t> rank(reordered ? static_cast<size_t>(spec_.outputs) * inputs : 0);
   for (size_t k = 0, next = 0; k < rank.size(); k++) rank[k] = static_cast<uint32_t>(kept.kernels[k] ? next++ : next);
@@ -23,8 +23,9 @@ DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& progr
     for (int o = 0; o < outputs; o++) {
       const int output = group * outputs + o;
       begin(output / kOutputBlock + 1);
-      const size_t stored = static_cast<size_t>(group) * outputs * inputs +
-                            (reordered ? static_cast<size_t>(o) * inputs + within : static_cast<size_t>(within) * outputs + o);
+      const size_t stored =
+          static_cast<size_t>(group) * outputs * inputs +
+          (reordered ? static_cast<size_t>(o) * inputs + within : static_cast<size_t>(within) * outputs + o);
       if (!kept.kernels[stored]) continue;
       union_output_.push_back(static_cast<uint8_t>(output % kOutputBlock));
       if (reordered) stored_.push_back(rank[stored]);
@@ -34,8 +35,8 @@ DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& progr
   if (!reordered) return;
   std::vector<float> in_order(num_kept_);
   copy_wide(kernels_, weights_, 0, num_kept_, in_order.data());
-  for (uint32_t each : stored_) own_weights_.push_back(in_order[each]);
-  weights_ = {own_weights_.data(), Precision::single};
+  for (uint32_t kernel : stored_) own_weights_.push_back(in_order[kernel]);
+  weights_ = {own_weights_.data(), Precision::float32};
 }
 
 void DirectConvolution::set_used(int domain, Bits used) {
@@ -48,7 +49,8 @@ void DirectConvolution::set_used(int domain, Bits used) {
       const uint32_t first = union_start_[static_cast<size_t>(block) * inputs + i];
       // an input's kernels lie together, output block after output block; behind its last those of the next input
       const size_t next = block + 1 < blocks ? static_cast<size_t>(block + 1) * inputs + i : static_cast<size_t>(i) + 1;
-      const uint32_t last = block + 1 < blocks || i + 1 < inputs ? union_start_[next] : static_cast<uint32_t>(num_kept_);
+      const uint32_t last =
+          block + 1 < blocks || i + 1 < inputs ? union_start_[next] : static_cast<uint32_t>(num_kept_);
       for (uint32_t k = first; k < last; k++)
         if (used[stored_.empty() ? k : stored_[k]]) d.list.push_back(static_cast<uint8_t>(k - first));
     }
@@ -57,20 +59,20 @@ void DirectConvolution::set_used(int domain, Bits used) {
 }
 
 void DirectConvolution::compute(const Run& run) const {
-  const long plane = windows_.crops() ? windows_.lattice().plane() : run.program.shape(output).plane();
+  const ptrdiff_t plane = windows_.crops() ? windows_.lattice().plane() : run.program.shape(output).plane();
   if (windows_.crops()) run.context.cropped.grow(run.images * spec_.outputs * plane);
   const auto work = [&](const Piece& piece, int worker) {
     for (int first = piece.first_channel; first < piece.last_channel; first += kOutputBlock)
       kernels_.direct(job(run, piece.image, first, plane, worker), piece.first_block, piece.last_block);
   };
-  run.each(windows_.lattice().blocks(), spec_.outputs, work, kOutputBlock);
+  run.for_each_piece(windows_.lattice().blocks(), spec_.outputs, work, kOutputBlock);
   if (windows_.crops()) crop(run, plane);
 }
 
 // What the kernels need for one image and one block of outputs.
-Direct DirectConvolution::job(const Run& run, long image, int first, long plane, int worker) const {
+Direct DirectConvolution::job(const Run& run, ptrdiff_t image, int first, ptrdiff_t plane, int worker) const {
   const Lists& d = domains_[run.domain];
-  const long block = first / kOutputBlock;
+  const ptrdiff_t block = first / kOutputBlock;
   const bool crops = windows_.crops();
   Direct j{};
   j.window = windows_.window();
@@ -87,7 +89,8 @@ Direct DirectConvolution::job(const Run& run, long image, int first, long plane,
   j.ones = j.ones_weights ? ones() : nullptr;
   j.outputs = std::min(kOutputBlock, spec_.outputs - first);
   j.shared = run.context.workers.threads() > 1;
-  j.output = (crops ? run.context.cropped.data() + image * spec_.outputs * plane : run.value(output, image)) + first * plane;
+  j.output =
+      (crops ? run.context.cropped.data() + image * spec_.outputs * plane : run.value(output, image)) + first * plane;
   j.output_plane = plane;
   j.epilogue = crops ? Epilogue{} : epilogue(run, image, first);
   j.sums = run.context.scratch[worker].sums.data();
@@ -96,15 +99,21 @@ Direct DirectConvolution::job(const Run& run, long image, int first, long plane,
 }
 
 // Where the lattice is larger than the output: copy what belongs to it, and finish only then.
-void DirectConvolution::crop(const Run& run, long plane) const {
+void DirectConvolution::crop(const Run& run, ptrdiff_t plane) const {
   const Shape& out = run.program.shape(output);
-  run.context.workers.each(run.images * spec_.outputs, [&](long item, int) {
-    const long image = item / spec_.outputs, o = item % spec_.outputs;
+  run.context.workers.for_each(run.images * spec_.outputs, [&](ptrdiff_t item, int) {
+    const ptrdiff_t image = item / spec_.outputs, o = item % spec_.outputs;
     float* target = run.value(output, image) + o * out.plane();
     windows_.crop(run.context.cropped.data() + item * plane, target);
     const Epilogue e = epilogue(run, image, static_cast<int>(o));
-    const Elementwise scaled{Elementwise::Kind::affine, target, nullptr, e.scale ? *e.scale : 1.0f, e.bias ? *e.bias : 0.0f,
-                             e.residual ? Activation::none : e.activation, e.slope, target};
+    const Elementwise scaled{Elementwise::Kind::affine,
+                             target,
+                             nullptr,
+                             e.scale ? *e.scale : 1.0f,
+                             e.bias ? *e.bias : 0.0f,
+                             e.residual ? Activation::none : e.activation,
+                             e.slope,
+                             target};
     kernels_.elementwise(scaled, 0, out.blocks());
     if (!e.residual) return;
     const Elementwise sum{Elementwise::Kind::add, target, e.residual, 1, 0, e.activation, e.slope, target};

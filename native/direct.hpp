@@ -17,14 +17,14 @@ class DirectConvolution : public Convolution {
 
   void set_used(int domain, Bits used) override;
   void compute(const Run& run) const override;
-  Direct job(const Run& run, long image, int first, long plane, int worker) const;
-  void crop(const Run& run, long plane) const;
+  Direct job(const Run& run, ptrdiff_t image, int first, ptrdiff_t plane, int worker) const;
+  void crop(const Run& run, ptrdiff_t plane) const;
   int blocks_of_outputs() const { return (spec_.outputs + kOutputBlock - 1) / kOutputBlock; }
 
-  std::vector<uint32_t> union_start_;   // [output block][inputs], and the end
-  std::vector<uint8_t> union_output_;   // of every kept kernel: its place in its output block
-  std::vector<uint32_t> stored_;        // of every kept kernel: its number in the stored order, where that is another
-  std::vector<float> own_weights_;      // then also a copy in our order
+  std::vector<uint32_t> union_start_;  // [output block][inputs], and the end
+  std::vector<uint8_t> union_output_;  // of every kept kernel: its place in its output block
+  std::vector<uint32_t> stored_;       // of every kept kernel: its number in the stored order, where that is another
+  std::vector<float> own_weights_;     // then also a copy in our order
   std::vector<Lists> domains_;
 };
 

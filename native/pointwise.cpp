@@ -6,14 +6,15 @@ namespace prunus {
 
 namespace {
 
-constexpr double kManyKept = 0.6;    // of all weights: then bits tell where they are as fast as columns, and are there anyway
-constexpr long kShortList = 24;      // weights: fewer are not worth the beginning of a list
-constexpr long kListChunk = 8192;    // weights: with their places 64 KiB
-constexpr long kListPerInput = 14;   // weights that each input must meet in a chunk to be worth reading again
+constexpr double kManyKept =
+    0.6;  // of all weights: then bits tell where they are as fast as columns, and are there anyway
+constexpr ptrdiff_t kShortList = 24;     // weights: fewer are not worth the beginning of a list
+constexpr ptrdiff_t kListChunk = 8192;   // weights: with their places 64 KiB
+constexpr ptrdiff_t kListPerInput = 14;  // weights that each input must meet in a chunk to be worth reading again
 
-// The costs in vector operations. A full layer reads every weight for six outputs at once and hardly waits for memory; a
-// sparse one loads its input for each weight, from the second-level cache where there are many inputs.
-bool dense_is_faster(long used, long inputs, long outputs, long blocks) {
+// The costs in vector operations. A full layer reads every weight for six outputs at once and hardly waits for memory;
+// a sparse one loads its input for each weight, from the second-level cache where there are many inputs.
+bool dense_is_faster(ptrdiff_t used, ptrdiff_t inputs, ptrdiff_t outputs, ptrdiff_t blocks) {
   const double sparse = used * (blocks * (inputs > 256 ? 1.55 : 1.25) + 1.5);
   const double dense = static_cast<double>(inputs) * ((outputs + kRows - 1) / kRows * kRows) * blocks * 1.05;
   return outputs >= kRows && dense < sparse;
@@ -26,12 +27,13 @@ PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program&
       union_bits_(kept.kernels),
       threads_(program.threads()),
       domains_(program.domains()) {
-  const long inputs = spec_.group_inputs();
-  const long fitting = (inputs + kInputBlock - 1L) / kInputBlock, worthwhile = num_kept_ / spec_.outputs / kShortList;
-  const long blocks = std::max(1L, std::min(fitting, worthwhile));
-  for (long block = 0; block < blocks; block++) {
+  const ptrdiff_t inputs = spec_.group_inputs();
+  const ptrdiff_t fitting = (inputs + kInputBlock - 1) / kInputBlock,
+                  worthwhile = num_kept_ / spec_.outputs / kShortList;
+  const ptrdiff_t blocks = std::max<ptrdiff_t>(1, std::min(fitting, worthwhile));
+  for (ptrdiff_t block = 0; block < blocks; block++) {
     const size_t before = span_first_.size();
-    for (long i = inputs * block / blocks; i < inputs * (block + 1) / blocks; i += kSpan)
+    for (ptrdiff_t i = inputs * block / blocks; i < inputs * (block + 1) / blocks; i += kSpan)
       span_first_.push_back(static_cast<uint32_t>(i));
     block_spans_.push_back(static_cast<uint16_t>(span_first_.size() - before));
   }
@@ -40,11 +42,11 @@ PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program&
   if (few) columns_.reserve(num_kept_);
   union_start_.reserve(static_cast<size_t>(spec_.outputs) * spans() + 1);
   union_start_.push_back(0);
-  for (long o = 0; o < spec_.outputs; o++) {
+  for (ptrdiff_t o = 0; o < spec_.outputs; o++) {
     for (int span = 0; span < spans(); span++) {
-      const long first = o * inputs + span_first_[span], last = o * inputs + span_first_[span + 1];
+      const ptrdiff_t first = o * inputs + span_first_[span], last = o * inputs + span_first_[span + 1];
       union_start_.push_back(union_start_.back() + static_cast<uint32_t>(union_bits_.count(first, last)));
-      for (long i = first; few && i < last; i++)
+      for (ptrdiff_t i = first; few && i < last; i++)
         if (union_bits_[i]) columns_.push_back(static_cast<uint8_t>(i - first));
     }
   }
@@ -52,37 +54,43 @@ PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program&
 
 void PointwiseConvolution::set_used(int domain, Bits used) {
   Lists& d = domains_.at(domain);
-  const long count = used.count(0, num_kept_);
+  const ptrdiff_t count = used.count(0, num_kept_);
   d.used = used;
   // only what a domain uses whole: then its rows are the file's, or one copy of them for all domains
   d.dense = spec_.groups == 1 && count == num_kept_ &&
             dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks());
-  d.dense ? fill_rows() : set_lists(d, count);
+  if (d.dense) {
+    fill_rows();
+  } else {
+    set_lists(d, count);
+  }
 }
 
 void PointwiseConvolution::fill_rows() {
-  const long all = static_cast<long>(spec_.inputs) * spec_.outputs;
+  const ptrdiff_t all = static_cast<ptrdiff_t>(spec_.inputs) * spec_.outputs;
   if (!rows_.empty() || num_kept_ == all) return;
   std::vector<float> kept(num_kept_);
   copy_wide(kernels_, weights_, 0, num_kept_, kept.data());
   rows_.assign(all, 0.0f);
-  for (long i = 0, k = 0; i < all; i++)
+  for (ptrdiff_t i = 0, k = 0; i < all; i++)
     if (union_bits_[i]) rows_[i] = kept[k++];
 }
 
-// Divide the outputs into chunks whose lists stay in the second-level cache, and give every thread some; but where there are
-// many pixels, every weight is worth a longer way. Find where the lists of every block of inputs begin once they are selected.
-void PointwiseConvolution::set_lists(Lists& d, long count) const {
-  const long fitting = std::max(1L, count / std::max(kListChunk, kListPerInput * spec_.inputs));
-  const long needed = (fitting + threads_ - 1) / threads_ * threads_;
-  const long chunks = windows_.lattice().blocks() > kFewBlocks ? 1 : std::min<long>(spec_.outputs, needed);
-  for (long chunk = 0; chunk <= chunks; chunk++) d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
-  for (long chunk = 0; chunk < chunks; chunk++) {
+// Divide the outputs into chunks whose lists stay in the second-level cache, and give every thread some; but where
+// there are many pixels, every weight is worth a longer way. Find where the lists of every block of inputs begin once
+// they are selected.
+void PointwiseConvolution::set_lists(Lists& d, ptrdiff_t count) const {
+  const ptrdiff_t fitting = std::max<ptrdiff_t>(1, count / std::max(kListChunk, kListPerInput * spec_.inputs));
+  const ptrdiff_t needed = (fitting + threads_ - 1) / threads_ * threads_;
+  const ptrdiff_t chunks = windows_.lattice().blocks() > kFewBlocks ? 1 : std::min<ptrdiff_t>(spec_.outputs, needed);
+  for (ptrdiff_t chunk = 0; chunk <= chunks; chunk++)
+    d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
+  for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
     uint32_t place = 0;
-    long span = 0;
-    for (const long own : block_spans_) {
+    ptrdiff_t span = 0;
+    for (const ptrdiff_t own : block_spans_) {
       d.first.push_back(place);
-      for (long o = d.chunks[chunk]; o < d.chunks[chunk + 1]; o++) {
+      for (ptrdiff_t o = d.chunks[chunk]; o < d.chunks[chunk + 1]; o++) {
         const uint32_t* list = union_start_.data() + o * spans() + span;
         place += static_cast<uint32_t>(d.used.count(list[0], list[own]));
       }
@@ -95,37 +103,44 @@ void PointwiseConvolution::set_lists(Lists& d, long count) const {
 
 void PointwiseConvolution::compute(const Run& run) const {
   const Lists& d = domains_[run.domain];
-  d.dense ? compute_dense(run) : compute_sparse(run, d);
+  if (d.dense) {
+    compute_dense(run);
+  } else {
+    compute_sparse(run, d);
+  }
 }
 
 void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const {
-  const long blocks = run.program.shape(output).blocks(), chunks = static_cast<long>(d.chunks.size()) - 1;
+  const ptrdiff_t blocks = run.program.shape(output).blocks(), chunks = static_cast<ptrdiff_t>(d.chunks.size()) - 1;
   if (chunks > 1) {
-    run.context.workers.each(chunks, [&](long chunk, int worker) {
+    run.context.workers.for_each(chunks, [&](ptrdiff_t chunk, int worker) {
       select(run.context.scratch[worker], d, chunk);
-      for (long image = 0; image < run.images; image++) kernels_.pointwise(job(run, image, d, chunk, worker), 0, blocks);
+      for (ptrdiff_t image = 0; image < run.images; image++)
+        kernels_.pointwise(job(run, image, d, chunk, worker), 0, blocks);
     });
     return;
   }
   std::vector<uint8_t> selected(run.context.workers.threads(), false);  // by every worker for itself
   const auto work = [&](const Piece& piece, int worker) {
-    if (!selected[worker]) select(run.context.scratch[worker], d, 0), selected[worker] = true;
+    if (!selected[worker]) select(run.context.scratch[worker], d, 0);
+    selected[worker] = true;
     kernels_.pointwise(job(run, piece.image, d, 0, worker), piece.first_block, piece.last_block);
   };
-  run.each(blocks, 1, work, 1, kPointwiseTile / kBlock);
+  run.for_each_piece(blocks, 1, work, 1, kPointwiseTile / kBlock);
 }
 
-// Write down the weights that the domain uses for some outputs, and where their inputs lie: one block of inputs after the
-// other, as they are used.
-void PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) const {
-  const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first, blocks = static_cast<int>(block_spans_.size());
-  const uint32_t* list = union_start_.data() + static_cast<long>(first) * spans();
-  const uint32_t* places = d.first.data() + chunk * (blocks + 1L);
+// Write down the weights that the domain uses for some outputs, and where their inputs lie: one block of inputs after
+// the other, as they are used.
+void PointwiseConvolution::select(Scratch& scratch, const Lists& d, ptrdiff_t chunk) const {
+  const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first,
+            blocks = static_cast<int>(block_spans_.size());
+  const uint32_t* list = union_start_.data() + static_cast<ptrdiff_t>(first) * spans();
+  const uint32_t* places = d.first.data() + chunk * (blocks + 1);
   scratch.kept.grow(places[blocks] + kBlock);
   scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
-  scratch.start.resize(std::max<size_t>(scratch.start.size(), blocks * (outputs + 1L)));
-  if (blocks > 1) scratch.sums.grow(static_cast<long>(outputs) * kPointwiseTile);
-  for (long block = 0; block < blocks; block++) scratch.start[block * (outputs + 1)] = places[block];
+  scratch.start.resize(std::max<size_t>(scratch.start.size(), blocks * (ptrdiff_t{outputs} + 1)));
+  if (blocks > 1) scratch.sums.grow(static_cast<ptrdiff_t>(outputs) * kPointwiseTile);
+  for (ptrdiff_t block = 0; block < blocks; block++) scratch.start[block * (outputs + 1)] = places[block];
   Selection s{};
   s.outputs = outputs;
   s.blocks = blocks;
@@ -148,7 +163,8 @@ void PointwiseConvolution::select(Scratch& scratch, const Lists& d, long chunk) 
   kernels_.select(s);
 }
 
-Pointwise PointwiseConvolution::job(const Run& run, long image, const Lists& d, long chunk, int worker) const {
+Pointwise PointwiseConvolution::job(const Run& run, ptrdiff_t image, const Lists& d, ptrdiff_t chunk,
+                                    int worker) const {
   const Shape& out = run.program.shape(output);
   Scratch& scratch = run.context.scratch[worker];
   const int first = d.chunks[chunk];
@@ -172,12 +188,19 @@ void PointwiseConvolution::compute_dense(const Run& run) const {
   const Shape& out = run.program.shape(output);
   const float* rows = rows_.empty() ? weights(run) : rows_.data();
   const auto work = [&](const Piece& piece, int) {
-    const DensePointwise j{out.pixels(), input(run, piece.image),        channel_,    spec_.inputs, spec_.outputs,
-                           rows,         run.value(output, piece.image), out.plane(), epilogue(run, piece.image, 0)};
-    kernels_.dense_pointwise(j, piece.first_channel / kRows, (piece.last_channel + kRows - 1) / kRows, piece.first_block,
-                             piece.last_block);
+    const DensePointwise j{out.pixels(),
+                           input(run, piece.image),
+                           channel_,
+                           spec_.inputs,
+                           spec_.outputs,
+                           rows,
+                           run.value(output, piece.image),
+                           out.plane(),
+                           epilogue(run, piece.image, 0)};
+    kernels_.dense_pointwise(j, piece.first_channel / kRows, (piece.last_channel + kRows - 1) / kRows,
+                             piece.first_block, piece.last_block);
   };
-  run.each(out.blocks(), spec_.outputs, work, kRows, 4);
+  run.for_each_piece(out.blocks(), spec_.outputs, work, kRows, 4);
 }
 
 }  // namespace prunus

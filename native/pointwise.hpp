@@ -19,12 +19,12 @@ class PointwiseConvolution : public Convolution {
 
   void set_used(int domain, Bits used) override;
   void fill_rows();
-  void set_lists(Lists& domain, long count) const;
+  void set_lists(Lists& domain, ptrdiff_t count) const;
   void compute(const Run& run) const override;
   void compute_sparse(const Run& run, const Lists& domain) const;
   void compute_dense(const Run& run) const;
-  void select(Scratch& scratch, const Lists& domain, long chunk) const;
-  Pointwise job(const Run& run, long image, const Lists& domain, long chunk, int worker) const;
+  void select(Scratch& scratch, const Lists& domain, ptrdiff_t chunk) const;
+  Pointwise job(const Run& run, ptrdiff_t image, const Lists& domain, ptrdiff_t chunk, int worker) const;
   int spans() const { return static_cast<int>(span_first_.size()) - 1; }
 
   std::vector<uint16_t> block_spans_;  // of every block of inputs: how many spans it has

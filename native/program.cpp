@@ -2,24 +2,25 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <stdexcept>
+
+#include "names.hpp"
 
 namespace prunus {
 
 namespace {
 
-constexpr long kMostImages = 8;             // that go through the network together
-constexpr long kMostFloats = 1L << 26;      // of images that go together: 256 MiB
-constexpr long kMostOfAnImage = 1L << 28;   // floats: 1 GiB, far above any real network
-constexpr long kMostKept = 1L << 26;        // numbers: likewise
-constexpr size_t kIdle = 4;  // contexts kept for later runs
+constexpr ptrdiff_t kMostImages = 8;                      // that go through the network together
+constexpr ptrdiff_t kMostFloats = ptrdiff_t{1} << 26;     // of images that go together: 256 MiB
+constexpr ptrdiff_t kMostOfAnImage = ptrdiff_t{1} << 28;  // floats: 1 GiB, far above any real network
+constexpr ptrdiff_t kMostKept = ptrdiff_t{1} << 26;       // numbers: likewise
+constexpr size_t kIdle = 4;                               // contexts kept for later runs
 
 // Copy numbers and tell whether all are finite: those that are not have all bits of the exponent on.
-bool copy_finite(const float* from, float* to, long count) {
+bool copy_finite(const float* from, float* to, ptrdiff_t count) {
   uint32_t strange = 0;
-  for (long i = 0; i < count; i++) {
+  for (ptrdiff_t i = 0; i < count; i++) {
     uint32_t bits;
     std::memcpy(&bits, from + i, sizeof bits);
     strange |= ((bits & 0x7f800000u) == 0x7f800000u);
@@ -30,7 +31,7 @@ bool copy_finite(const float* from, float* to, long count) {
 
 }  // namespace
 
-float* Run::value(int number, long image) const {
+float* Run::value(int number, ptrdiff_t image) const {
   const Program::Home& home = program.homes_[number];
   return context.slots[home.slot] + home.offset + image * home.image;
 }
@@ -44,18 +45,21 @@ void Program::add(std::unique_ptr<Step> step, std::vector<int> inputs) {
   steps_.push_back(std::move(step));
 }
 
-void Program::set_head(int domain, Numbers weight, Numbers bias, int classes) { heads_.at(domain) = {weight, bias, classes}; }
-
-void Program::count_kept(long numbers) {
-  kept_ += numbers;
-  if (kept_ > kMostKept) throw std::length_error("lists of kernels for so many channels and domains are too long");
+void Program::set_head(int domain, StoredFloats weight, StoredFloats bias, int classes) {
+  heads_.at(domain) = {weight, bias, classes};
 }
 
-int Program::add_split(const SplitValue& split, long floats) {
+void Program::count_kept(ptrdiff_t numbers) {
+  kept_ += numbers;
+  if (kept_ > kMostKept) throw std::length_error("the kernel lists for so many channels and domains are too long");
+}
+
+int Program::add_split(const SplitValue& split, ptrdiff_t floats) {
   most_split_ = std::max(most_split_, floats);
   const auto known = std::find(splits_.begin(), splits_.end(), split);
-  if (known == splits_.end()) return splits_.push_back(split), static_cast<int>(splits_.size()) - 1;
-  return static_cast<int>(known - splits_.begin());
+  const ptrdiff_t number = known - splits_.begin();
+  if (known == splits_.end()) splits_.push_back(split);
+  return static_cast<int>(number);
 }
 
 void Program::finish() {
@@ -65,19 +69,22 @@ void Program::finish() {
   join_values();
   place_values();
   image_floats_ = most_split_ + slack_;
-  for (long size : slot_sizes_) image_floats_ += size + slack_;
+  for (ptrdiff_t size : slot_sizes_) image_floats_ += size + slack_;
   if (image_floats_ > kMostOfAnImage) throw std::length_error("one image would take more than a gigabyte");
-  chunk_ = std::max(1L, std::min(kMostImages, kMostFloats / image_floats_));
+  chunk_ = std::max<ptrdiff_t>(1, std::min(kMostImages, kMostFloats / image_floats_));
 }
 
 // Let what is to be joined be written where it belongs, if it is not joined elsewhere already.
 void Program::join_values() {
   for (const std::unique_ptr<Step>& step : steps_) {
     if (!step->joins()) continue;
-    long channel = 0;
+    ptrdiff_t channel = 0;
     for (int value : step->inputs) {
       Home& home = homes_[value];
-      if (value > 0 && home.within < 0) home.within = step->output, home.first_channel = channel;
+      if (value > 0 && home.within < 0) {
+        home.within = step->output;
+        home.first_channel = channel;
+      }
       channel += shapes_[value].channels;
     }
   }
@@ -88,7 +95,8 @@ void Program::place_values() {
   const int values = static_cast<int>(shapes_.size());
   std::vector<int> outer(values);
   std::vector<size_t> last(values, 0);  // step that reads what lies in a value
-  for (int value = values - 1; value >= 0; value--) outer[value] = homes_[value].within < 0 ? value : outer[homes_[value].within];
+  for (int value = values - 1; value >= 0; value--)
+    outer[value] = homes_[value].within < 0 ? value : outer[homes_[value].within];
   for (size_t s = 0; s < steps_.size(); s++) {
     last[outer[s + 1]] = std::max(last[outer[s + 1]], s);
     for (int value : steps_[s]->inputs) last[outer[value]] = s;
@@ -98,9 +106,10 @@ void Program::place_values() {
   for (int value = 0; value < values; value++) {
     Home& own = homes_[outer[value]];
     if (own.slot < 0) own.slot = take_slot(free, shapes_[outer[value]].channels * shapes_[outer[value]].plane());
-    for (int each = 0; each < values; each++)  // what was read for the last time while this value was made
-      if (value > 0 && outer[each] == each && homes_[each].slot >= 0 && last[each] + 1 == static_cast<size_t>(value))
-        free.push_back(homes_[each].slot);
+    for (int other = 0; other < values; other++)  // values whose last reader was the step that made this value
+      if (value > 0 && outer[other] == other && homes_[other].slot >= 0 &&
+          last[other] + 1 == static_cast<size_t>(value))
+        free.push_back(homes_[other].slot);
   }
   for (int value = values - 1; value >= 0; value--) {
     Home& home = homes_[value];
@@ -111,7 +120,7 @@ void Program::place_values() {
   }
 }
 
-int Program::take_slot(std::vector<int>& free, long size) {
+int Program::take_slot(std::vector<int>& free, ptrdiff_t size) {
   auto best = free.end();
   for (auto it = free.begin(); it != free.end(); ++it) {
     const bool fits = slot_sizes_[*it] >= size;
@@ -119,7 +128,10 @@ int Program::take_slot(std::vector<int>& free, long size) {
                                     : slot_sizes_[*best] < size && slot_sizes_[*it] > slot_sizes_[*best]))
       best = it;
   }
-  if (best == free.end()) return slot_sizes_.push_back(size), static_cast<int>(slot_sizes_.size()) - 1;
+  if (best == free.end()) {
+    slot_sizes_.push_back(size);
+    return static_cast<int>(slot_sizes_.size()) - 1;
+  }
   const int found = *best;
   slot_sizes_[found] = std::max(slot_sizes_[found], size);
   free.erase(best);
@@ -138,48 +150,43 @@ std::unique_ptr<Context> Program::take_context() const {
   return std::make_unique<Context>(threads_);  // it starts threads: nobody should wait for that
 }
 
-void Program::prepare(Context& context, long images) const {
-  long total = slack_;
-  for (long size : slot_sizes_) total += images * size + slack_;
+void Program::prepare(Context& context, ptrdiff_t images) const {
+  ptrdiff_t total = slack_;
+  for (ptrdiff_t size : slot_sizes_) total += images * size + slack_;
   context.arena.grow(total);
   context.slots.clear();
   float* place = context.arena.data() + slack_;
-  for (long size : slot_sizes_) {
+  for (ptrdiff_t size : slot_sizes_) {
     context.slots.push_back(place);
     place += images * size + slack_;
   }
   context.split.holds = -1;
   context.scratch.resize(threads_);
-  for (Scratch& each : context.scratch) {
-    each.sums.grow(kOutputBlock * 3 * kBlock);
-    each.widened.grow(kOutputBlock * kMaxTaps + kBlock);
+  for (Scratch& scratch : context.scratch) {
+    scratch.sums.grow(kOutputBlock * 3 * kBlock);
+    scratch.widened.grow(kOutputBlock * kMaxTaps + kBlock);
   }
 }
 
-bool Program::run(const float* images, long count, int domain, float* logits, double* seconds) const {
+bool Program::run(const float* images, ptrdiff_t count, int domain, float* logits) const {
   std::unique_ptr<Context> context = take_context();
   context->workers.wake();
-  const long image = shapes_[0].channels * shapes_[0].pixels();
+  const ptrdiff_t image = shapes_[0].channels * shapes_[0].pixels();
   bool finite = true;
-  for (long first = 0; finite && first < count; first += chunk_) {
-    const long some = std::min(chunk_, count - first);
-    finite = run_chunk(*context, images + first * image, some, domain, logits + first * heads_[domain].classes, seconds);
+  for (ptrdiff_t first = 0; finite && first < count; first += chunk_) {
+    const ptrdiff_t some = std::min(chunk_, count - first);
+    finite = run_chunk(*context, images + first * image, some, domain, logits + first * heads_[domain].classes);
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (idle_.size() < kIdle) idle_.push_back(std::move(context));
   return finite;
 }
 
-bool Program::run_chunk(Context& context, const float* images, long count, int domain, float* logits,
-                        double* seconds) const {
+bool Program::run_chunk(Context& context, const float* images, ptrdiff_t count, int domain, float* logits) const {
   prepare(context, count);
   const Run run{*this, context, count, domain};
   if (!take_images(run, images)) return false;
-  for (size_t s = 0; s < steps_.size(); s++) {
-    const auto began = seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-    steps_[s]->run(run);
-    if (seconds) seconds[s] += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  }
+  for (const std::unique_ptr<Step>& step : steps_) step->run(run);
   classify(run, logits);
   return true;
 }
@@ -187,8 +194,9 @@ bool Program::run_chunk(Context& context, const float* images, long count, int d
 bool Program::take_images(const Run& run, const float* images) const {
   const Shape& in = shapes_[0];
   std::atomic<bool> finite{true};
-  run.each(in.blocks(), in.channels, [&](const Piece& piece, int) {
-    const long first = piece.first_block * kBlock, count = std::min(piece.last_block * kBlock, in.pixels()) - first;
+  run.for_each_piece(in.blocks(), in.channels, [&](const Piece& piece, int) {
+    const ptrdiff_t first = piece.first_block * kBlock,
+                    count = std::min(piece.last_block * kBlock, in.pixels()) - first;
     for (int c = piece.first_channel; c < piece.last_channel; c++)
       if (!copy_finite(images + (piece.image * in.channels + c) * in.pixels() + first,
                        run.value(0, piece.image) + c * in.plane() + first, count))
@@ -200,26 +208,28 @@ bool Program::take_images(const Run& run, const float* images) const {
 void Program::classify(const Run& run, float* logits) const {
   const Shape& last = shapes_.back();
   const Head& head = heads_[run.domain];
-  const long features = last.channels * last.pixels(), blocks = (features + kBlock - 1) / kBlock;
+  const ptrdiff_t features = last.channels * last.pixels(), blocks = (features + kBlock - 1) / kBlock;
   std::vector<float> bias(head.classes);
   copy_wide(kernels_, head.bias, 0, head.classes, bias.data());
   const float* rows = head_rows(run.context, head);
   run.context.gathered.grow(blocks * kBlock);
   float* flat = run.context.gathered.data();
   std::fill(flat + features, flat + blocks * kBlock, 0.0f);
-  for (long n = 0; n < run.images; n++) {
+  for (ptrdiff_t n = 0; n < run.images; n++) {
     const float* value = run.value(static_cast<int>(shapes_.size()) - 1, n);
-    for (int c = 0; c < last.channels; c++) std::copy_n(value + c * last.plane(), last.pixels(), flat + c * last.pixels());
+    for (int c = 0; c < last.channels; c++)
+      std::copy_n(value + c * last.plane(), last.pixels(), flat + c * last.pixels());
     kernels_.classify({flat, static_cast<int>(blocks), rows, bias.data(), logits + n * head.classes}, 0, head.classes);
   }
 }
 
 // The rows of a classifier as they are multiplied: whole blocks of floats. Most are so already.
 const float* Program::head_rows(Context& context, const Head& head) const {
-  const long features = shapes_.back().channels * shapes_.back().pixels(), padded = (features + kBlock - 1) / kBlock * kBlock;
-  if (head.weight.precision == Precision::single && features == padded) return head.weight.single();
+  const ptrdiff_t features = shapes_.back().channels * shapes_.back().pixels(),
+                  padded = (features + kBlock - 1) / kBlock * kBlock;
+  if (head.weight.precision == Precision::float32 && features == padded) return head.weight.as_float32();
   context.widened.grow(head.classes * padded);
-  for (long c = 0; c < head.classes; c++) {
+  for (ptrdiff_t c = 0; c < head.classes; c++) {
     float* row = context.widened.data() + c * padded;
     copy_wide(kernels_, head.weight, c * features, features, row);
     std::fill(row + features, row + padded, 0.0f);
@@ -230,7 +240,8 @@ const float* Program::head_rows(Context& context, const Head& head) const {
 std::vector<std::string> available_kernels() {
   std::vector<std::string> found;
 #if defined(__x86_64__) || defined(_M_X64)
-  const bool vectors = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool vectors =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (vectors && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2"))
     found.push_back("avx512");
@@ -245,8 +256,7 @@ std::vector<std::string> available_kernels() {
 const Kernels& choose_kernels(const std::string& name) {
   const std::vector<std::string> known = available_kernels();
   const std::string chosen = name == "auto" ? known.front() : name;
-  if (std::find(known.begin(), known.end(), chosen) == known.end())
-    throw std::invalid_argument("this processor does not run the kernels '" + name + "'");
+  if (std::find(known.begin(), known.end(), chosen) == known.end()) throw unknown_name("kernels", name, known);
 #if defined(__x86_64__) || defined(_M_X64)
   if (chosen == "avx512") return avx512_kernels();
   if (chosen == "avx2") return avx2_kernels();

@@ -8,7 +8,7 @@ namespace prunus {
 void AffineStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
   const float *scale = scale_[run.domain], *bias = bias_[run.domain];
-  run.each(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
+  run.for_each_piece(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
     for (int c = piece.first_channel; c < piece.last_channel; c++) {
       const Elementwise j{Elementwise::Kind::affine,
                           run.value(inputs[0], piece.image) + c * shape.plane(),
@@ -27,7 +27,7 @@ void CombineStep::run(const Run& run) const {
   const Shape &shape = run.program.shape(output), &other = run.program.shape(inputs[1]);
   const bool pixel = !add_ && other.pixels() == 1 && shape.pixels() > 1;
   const auto kind = add_ ? Elementwise::Kind::add : pixel ? Elementwise::Kind::mul_pixel : Elementwise::Kind::mul;
-  run.each(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
+  run.for_each_piece(shape.blocks(), shape.channels, [&](const Piece& piece, int) {
     for (int c = piece.first_channel; c < piece.last_channel; c++) {
       const Elementwise j{kind,
                           run.value(inputs[0], piece.image) + c * shape.plane(),
@@ -44,14 +44,16 @@ void CombineStep::run(const Run& run) const {
 
 void JoinStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
-  std::vector<std::pair<int, int>> sources;  // of every channel: a value, or -1 if it lies here already, and a channel of it
+  std::vector<std::pair<int, int>>
+      sources;  // of every channel: a value, or -1 if it lies here already, and a channel of it
   for (int value : inputs) {
-    const bool here = run.program.lies_within(value, output, static_cast<long>(sources.size()));
+    const bool here = run.program.lies_within(value, output, static_cast<ptrdiff_t>(sources.size()));
     for (int c = 0; c < run.program.shape(value).channels; c++) sources.emplace_back(here ? -1 : value, c);
   }
-  run.each_channel(shape.channels, [&](long image, long c) {
+  run.for_each_channel(shape.channels, [&](ptrdiff_t image, ptrdiff_t c) {
     float* to = run.value(output, image) + c * shape.plane();
-    if (static_cast<size_t>(c) >= sources.size()) std::fill_n(to, shape.plane(), 0.0f);
+    if (static_cast<size_t>(c) >= sources.size())
+      std::fill_n(to, shape.plane(), 0.0f);
     else if (const auto [value, channel] = sources[c]; value >= 0)
       std::copy_n(run.value(value, image) + channel * shape.plane(), shape.plane(), to);
   });
@@ -64,13 +66,13 @@ PoolStep::PoolStep(const WindowSpec& spec, Program& program, int input, bool lar
   if (largest) return;
   const Shape &in = program.shape(input), &lattice = windows_.lattice();
   factors_.grow(lattice.blocks() * kBlock);
-  const auto pixels = [&](long place, int axis) {  // of a window along one side
-    const long side = axis ? in.width : in.height, first = place * spec.stride[axis] - spec.pads[axis];
-    const long end = std::min(first + spec.kernel[axis], side + (count_pads ? spec.pads[axis + 2] : 0));
-    return end - (count_pads ? first : std::max(first, 0L));
+  const auto pixels = [&](ptrdiff_t place, int axis) {  // of a window along one side
+    const ptrdiff_t side = axis ? in.width : in.height, first = place * spec.stride[axis] - spec.pads[axis];
+    const ptrdiff_t end = std::min(first + spec.kernel[axis], side + (count_pads ? spec.pads[axis + 2] : 0));
+    return end - (count_pads ? first : std::max<ptrdiff_t>(first, 0));
   };
-  for (long p = 0; p < lattice.pixels(); p++) {
-    const long count = pixels(p / lattice.width, 0) * pixels(p % lattice.width, 1);
+  for (ptrdiff_t p = 0; p < lattice.pixels(); p++) {
+    const ptrdiff_t count = pixels(p / lattice.width, 0) * pixels(p % lattice.width, 1);
     factors_.data()[p] = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
   }
 }
@@ -78,12 +80,13 @@ PoolStep::PoolStep(const WindowSpec& spec, Program& program, int input, bool lar
 void PoolStep::run(const Run& run) const {
   const Shape &out = run.program.shape(output), &in = run.program.shape(inputs[0]);
   windows_.prepare(run, inputs[0], in.channels);
-  const long channel = windows_.copies() ? windows_.channel() : in.plane(), plane = windows_.lattice().plane();
+  const ptrdiff_t channel = windows_.copies() ? windows_.channel() : in.plane(), plane = windows_.lattice().plane();
   if (windows_.crops()) run.context.cropped.grow(run.images * out.channels * plane);
-  run.each_channel(out.channels, [&](long image, long c) {
+  run.for_each_channel(out.channels, [&](ptrdiff_t image, ptrdiff_t c) {
     float* target = run.value(output, image) + c * out.plane();
     float* found = windows_.crops() ? run.context.cropped.data() + (image * out.channels + c) * plane : target;
-    const Pooling j{windows_.window(), largest_, windows_.prepared(run, inputs[0], image) + c * channel, factors_.data(), found};
+    const Pooling j{windows_.window(), largest_, windows_.prepared(run, inputs[0], image) + c * channel,
+                    factors_.data(), found};
     run.program.kernels().pool(j, windows_.lattice().blocks());
     if (windows_.crops()) windows_.crop(found, target);
   });
@@ -91,24 +94,19 @@ void PoolStep::run(const Run& run) const {
 
 void MeanStep::run(const Run& run) const {
   const Shape &in = run.program.shape(inputs[0]), &out = run.program.shape(output);
-  run.each_channel(in.channels, [&](long image, long c) {
+  run.for_each_channel(in.channels, [&](ptrdiff_t image, ptrdiff_t c) {
     run.value(output, image)[c * out.plane()] =
-        run.program.kernels().sum(run.value(inputs[0], image) + c * in.plane(), in.pixels()) / static_cast<float>(in.pixels());
+        run.program.kernels().sum(run.value(inputs[0], image) + c * in.plane(), in.pixels()) /
+        static_cast<float>(in.pixels());
   });
 }
 
 void LayerNormStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
   const float *scale = scale_[run.domain], *bias = bias_[run.domain];
-  run.each(shape.blocks(), 1, [&](const Piece& piece, int) {  // all channels of a pixel together
-    const LayerNorm j{run.value(inputs[0], piece.image),
-                      shape.plane(),
-                      shape.channels,
-                      scale,
-                      bias,
-                      eps_,
-                      run.value(output, piece.image),
-                      shape.plane()};
+  run.for_each_piece(shape.blocks(), 1, [&](const Piece& piece, int) {  // all channels of a pixel together
+    const LayerNorm j{run.value(inputs[0], piece.image), shape.plane(), shape.channels, scale, bias, eps_,
+                      run.value(output, piece.image),    shape.plane()};
     run.program.kernels().layer_norm(j, piece.first_block, piece.last_block);
   });
 }

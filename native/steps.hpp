@@ -11,7 +11,10 @@ class ScaledStep : public Step {
  public:
   explicit ScaledStep(int domains) : scale_(domains), bias_(domains) {}
   // What is given must outlive the step; either may be null.
-  void set_domain(int domain, const float* scale, const float* bias) { scale_.at(domain) = scale, bias_.at(domain) = bias; }
+  void set_domain(int domain, const float* scale, const float* bias) {
+    scale_.at(domain) = scale;
+    bias_.at(domain) = bias;
+  }
 
  protected:
   std::vector<const float*> scale_, bias_;
@@ -56,7 +59,7 @@ class PoolStep : public Step {
  private:
   Windows windows_;
   bool largest_;
-  Floats factors_;
+  AlignedBuffer factors_;
 };
 
 class MeanStep : public Step {

@@ -2,9 +2,10 @@
 #pragma once
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
-#include "scalar.hpp"
+#include "scalar_fallbacks.hpp"
 
 namespace prunus::avx2 {
 
@@ -26,10 +27,10 @@ struct Vec {
   }
   static Vec select(Mask m, Vec on, Vec off) { return {_mm256_blendv_ps(off.v, on.v, m.v)}; }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
-  void store(float* p, long count) const {
+  void store(float* p, ptrdiff_t count) const {
     alignas(32) float lanes[width];
     store(lanes);
-    for (long i = 0; i < count; i++) p[i] = lanes[i];
+    for (ptrdiff_t i = 0; i < count; i++) p[i] = lanes[i];
   }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
@@ -44,11 +45,12 @@ struct Vec {
   static Vec round(Vec a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
   static Mask less(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
   static Vec pow2(Vec n) {
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127)), 23))};
+    return {
+        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127)), 23))};
   }
   float sum() const {
-    const __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    const __m128 two = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
 
@@ -61,19 +63,22 @@ struct Vec {
 
   using Lists = BitByBit;
 
-  static Vec from_half(const uint16_t* p) { return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
-  static Vec from_brain(const uint16_t* p) {
+  static Vec from_float16(const uint16_t* p) {
+    return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+  }
+  static Vec from_bfloat16(const uint16_t* p) {
     const __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16))};
   }
 
-  static void widen_few(const uint16_t* from, bool half, int count, float* to) {
+  static void widen_few(const uint16_t* from, bool is_float16, int count, float* to) {
     int i = 0;
-    for (; i + width <= count; i += width) (half ? from_half(from + i) : from_brain(from + i)).store(to + i);
-    widen_one_by_one(from + i, half, count - i, to + i);
+    for (; i + width <= count; i += width)
+      (is_float16 ? from_float16(from + i) : from_bfloat16(from + i)).store(to + i);
+    widen_one_by_one(from + i, is_float16, count - i, to + i);
   }
 };
 
-using Half = Vec;
+using HalfVec = Vec;
 
 }  // namespace prunus::avx2

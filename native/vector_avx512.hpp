@@ -2,9 +2,10 @@
 #pragma once
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
-#include "scalar.hpp"
+#include "scalar_fallbacks.hpp"
 
 namespace prunus::avx512 {
 
@@ -20,7 +21,7 @@ struct Vec {
   static Mask mask(uint32_t bits) { return static_cast<Mask>(bits); }
   static Vec select(Mask m, Vec on, Vec off) { return {_mm512_mask_blend_ps(m, off.v, on.v)}; }
   void store(float* p) const { _mm512_storeu_ps(p, v); }
-  void store(float* p, long count) const { _mm512_mask_storeu_ps(p, static_cast<Mask>((1u << count) - 1), v); }
+  void store(float* p, ptrdiff_t count) const { _mm512_mask_storeu_ps(p, static_cast<Mask>((1u << count) - 1), v); }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
   friend Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -35,7 +36,8 @@ struct Vec {
   static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
   // 2 to the power of a whole number between -126 and 127
   static Vec pow2(Vec n) {
-    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
+    return {
+        _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
   }
   float sum() const { return _mm512_reduce_add_ps(v); }
 
@@ -48,9 +50,10 @@ struct Vec {
   }
 
   struct Lists {
-    // Keep the weights whose bits are on, one after the other, and where their inputs lie; may write up to 16 past the last one.
-    static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
-                         float* kept, uint32_t* offsets) {
+    // Keep the weights whose bits are on, one after the other, and where their inputs lie; may write up to 16 past the
+    // last one.
+    static ptrdiff_t compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel,
+                              uint32_t first, float* kept, uint32_t* offsets) {
       const Mask m = static_cast<Mask>(bits);
       const __m512i column = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(columns)));
       const __m512i within = _mm512_mullo_epi32(column, _mm512_set1_epi32(static_cast<int>(channel)));
@@ -60,8 +63,8 @@ struct Vec {
       return __builtin_popcount(bits);
     }
 
-    static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
-                       uint32_t* offsets) {
+    static ptrdiff_t expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first,
+                            float* kept, uint32_t* offsets) {
       const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
       const __m512i within = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(static_cast<int>(channel)));
       const __m512i offset = _mm512_add_epi32(within, _mm512_set1_epi32(static_cast<int>(first)));
@@ -71,48 +74,49 @@ struct Vec {
     }
   };
 
-  static Vec from_half(const uint16_t* p) {
+  static Vec from_float16(const uint16_t* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
   }
-  static Vec from_brain(const uint16_t* p) {
+  static Vec from_bfloat16(const uint16_t* p) {
     const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
   }
 
   // Widen up to sixteen numbers; writes sixteen.
-  static void widen_few(const uint16_t* from, bool half, int count, float* to) {
+  static void widen_few(const uint16_t* from, bool is_float16, int count, float* to) {
     const __m256i bits = _mm256_maskz_loadu_epi16(static_cast<Mask>((1u << count) - 1), from);
-    const __m512 brain = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-    _mm512_storeu_ps(to, half ? _mm512_cvtph_ps(bits) : brain);
+    const __m512 from_bfloat16 = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+    _mm512_storeu_ps(to, is_float16 ? _mm512_cvtph_ps(bits) : from_bfloat16);
   }
 };
 
 // Eight floats, for what is left of a plane
-struct Half {
+struct HalfVec {
   __m256 v;
   static constexpr int width = 8;
   using Mask = __mmask8;
 
-  static Half zero() { return {_mm256_setzero_ps()}; }
-  static Half all(float x) { return {_mm256_set1_ps(x)}; }
-  static Half load(const float* p) { return {_mm256_loadu_ps(p)}; }
-  static Half load(const float* p, Mask m) { return {_mm256_maskz_loadu_ps(m, p)}; }
+  static HalfVec zero() { return {_mm256_setzero_ps()}; }
+  static HalfVec all(float x) { return {_mm256_set1_ps(x)}; }
+  static HalfVec load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  static HalfVec load(const float* p, Mask m) { return {_mm256_maskz_loadu_ps(m, p)}; }
   static Mask mask(uint32_t bits) { return static_cast<Mask>(bits); }
-  static Half select(Mask m, Half on, Half off) { return {_mm256_mask_blend_ps(m, off.v, on.v)}; }
+  static HalfVec select(Mask m, HalfVec on, HalfVec off) { return {_mm256_mask_blend_ps(m, off.v, on.v)}; }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
 
-  static Half fma(Half a, Half b, Half c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
-  friend Half operator+(Half a, Half b) { return {_mm256_add_ps(a.v, b.v)}; }
-  friend Half operator-(Half a, Half b) { return {_mm256_sub_ps(a.v, b.v)}; }
-  friend Half operator*(Half a, Half b) { return {_mm256_mul_ps(a.v, b.v)}; }
-  friend Half operator/(Half a, Half b) { return {_mm256_div_ps(a.v, b.v)}; }
-  static Half max(Half a, Half b) { return {_mm256_max_ps(a.v, b.v)}; }
-  static Half min(Half a, Half b) { return {_mm256_min_ps(a.v, b.v)}; }
-  static Half abs(Half a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
-  static Half round(Half a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
-  static Mask less(Half a, Half b) { return _mm256_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
-  static Half pow2(Half n) {
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127)), 23))};
+  static HalfVec fma(HalfVec a, HalfVec b, HalfVec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+  friend HalfVec operator+(HalfVec a, HalfVec b) { return {_mm256_add_ps(a.v, b.v)}; }
+  friend HalfVec operator-(HalfVec a, HalfVec b) { return {_mm256_sub_ps(a.v, b.v)}; }
+  friend HalfVec operator*(HalfVec a, HalfVec b) { return {_mm256_mul_ps(a.v, b.v)}; }
+  friend HalfVec operator/(HalfVec a, HalfVec b) { return {_mm256_div_ps(a.v, b.v)}; }
+  static HalfVec max(HalfVec a, HalfVec b) { return {_mm256_max_ps(a.v, b.v)}; }
+  static HalfVec min(HalfVec a, HalfVec b) { return {_mm256_min_ps(a.v, b.v)}; }
+  static HalfVec abs(HalfVec a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
+  static HalfVec round(HalfVec a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+  static Mask less(HalfVec a, HalfVec b) { return _mm256_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
+  static HalfVec pow2(HalfVec n) {
+    return {
+        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127)), 23))};
   }
 };
 

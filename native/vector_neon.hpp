@@ -2,9 +2,10 @@
 #pragma once
 #include <arm_neon.h>
 
+#include <cstddef>
 #include <cstdint>
 
-#include "scalar.hpp"
+#include "scalar_fallbacks.hpp"
 
 namespace prunus::neon {
 
@@ -27,10 +28,10 @@ struct Vec {
   }
   static Vec select(Mask m, Vec on, Vec off) { return {vbslq_f32(m.v, on.v, off.v)}; }
   void store(float* p) const { vst1q_f32(p, v); }
-  void store(float* p, long count) const {
+  void store(float* p, ptrdiff_t count) const {
     float lanes[width];
     store(lanes);
-    for (long i = 0; i < count; i++) p[i] = lanes[i];
+    for (ptrdiff_t i = 0; i < count; i++) p[i] = lanes[i];
   }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.v, a.v, b.v)}; }
@@ -57,16 +58,17 @@ struct Vec {
 
   using Lists = BitByBit;
 
-  static Vec from_half(const uint16_t* p) { return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))}; }
-  static Vec from_brain(const uint16_t* p) { return {vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))}; }
+  static Vec from_float16(const uint16_t* p) { return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))}; }
+  static Vec from_bfloat16(const uint16_t* p) { return {vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))}; }
 
-  static void widen_few(const uint16_t* from, bool half, int count, float* to) {
+  static void widen_few(const uint16_t* from, bool is_float16, int count, float* to) {
     int i = 0;
-    for (; i + width <= count; i += width) (half ? from_half(from + i) : from_brain(from + i)).store(to + i);
-    widen_one_by_one(from + i, half, count - i, to + i);
+    for (; i + width <= count; i += width)
+      (is_float16 ? from_float16(from + i) : from_bfloat16(from + i)).store(to + i);
+    widen_one_by_one(from + i, is_float16, count - i, to + i);
   }
 };
 
-using Half = Vec;
+using HalfVec = Vec;
 
 }  // namespace prunus::neon

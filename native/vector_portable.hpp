@@ -1,10 +1,11 @@
 // Eight floats at a time in plain C++: for every processor, with whatever vectors its compiler finds.
 #pragma once
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "scalar.hpp"
+#include "scalar_fallbacks.hpp"
 
 namespace prunus::portable {
 
@@ -47,7 +48,7 @@ struct Vec {
     return make([&](int i) { return m.v[i] ? on.v[i] : off.v[i]; });
   }
   void store(float* p) const { std::memcpy(p, v, sizeof v); }
-  void store(float* p, long count) const { std::memcpy(p, v, count * sizeof(float)); }
+  void store(float* p, ptrdiff_t count) const { std::memcpy(p, v, count * sizeof(float)); }
 
   static Vec fma(Vec a, Vec b, Vec c) {
     return make([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
@@ -100,20 +101,21 @@ struct Vec {
 
   using Lists = BitByBit;
 
-  static Vec from_half(const uint16_t* p) {
-    return make([&](int i) { return widen_half(p[i]); });
+  static Vec from_float16(const uint16_t* p) {
+    return make([&](int i) { return widen_float16(p[i]); });
   }
-  static Vec from_brain(const uint16_t* p) {
-    return make([&](int i) { return widen_brain(p[i]); });
+  static Vec from_bfloat16(const uint16_t* p) {
+    return make([&](int i) { return widen_bfloat16(p[i]); });
   }
 
-  static void widen_few(const uint16_t* from, bool half, int count, float* to) {
+  static void widen_few(const uint16_t* from, bool is_float16, int count, float* to) {
     int i = 0;
-    for (; i + width <= count; i += width) (half ? from_half(from + i) : from_brain(from + i)).store(to + i);
-    widen_one_by_one(from + i, half, count - i, to + i);
+    for (; i + width <= count; i += width)
+      (is_float16 ? from_float16(from + i) : from_bfloat16(from + i)).store(to + i);
+    widen_one_by_one(from + i, is_float16, count - i, to + i);
   }
 };
 
-using Half = Vec;
+using HalfVec = Vec;
 
 }  // namespace prunus::portable

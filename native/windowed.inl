@@ -2,27 +2,27 @@
 
 // Take the shifted inputs of one tile into registers, and let every kernel that reads this input add to its output.
 template <class V, int T, int N>
-static inline void accumulate(const float* input, const long* offset, const typename V::Mask (*masks)[N], const uint8_t* list,
-                              long count, const uint8_t* outputs, const float* weights, const float* next, long taps,
-                              float* sums) {
+static inline void accumulate(const float* input, const ptrdiff_t* offset, const typename V::Mask (*masks)[N],
+                              const uint8_t* list, ptrdiff_t count, const uint8_t* outputs, const float* weights,
+                              const float* next, ptrdiff_t taps, float* sums) {
   V x[T][N];
 #pragma GCC unroll 16
   for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
     for (int i = 0; i < N; i++) x[t][i] = V::load(input + offset[t] + i * V::width, masks[t][i]);
-  for (long k = 0; k < count; k++) {
-    const long kernel = list[k];
+  for (ptrdiff_t k = 0; k < count; k++) {
+    const ptrdiff_t kernel = list[k];
     const float* w = weights + kernel * taps;
     __builtin_prefetch(next + kernel * taps);  // the next input's kernels lie elsewhere
-    float* sum = sums + outputs[kernel] * static_cast<long>(N * V::width);
+    float* sum = sums + outputs[kernel] * static_cast<ptrdiff_t>(N * V::width);
     V s[N];
 #pragma GCC unroll 4
     for (int i = 0; i < N; i++) s[i] = V::load(sum + i * V::width);
 #pragma GCC unroll 16
     for (int t = 0; t < T; t++) {
-      const V each = V::all(w[t]);
+      const V weight = V::all(w[t]);
 #pragma GCC unroll 4
-      for (int i = 0; i < N; i++) s[i] = V::fma(x[t][i], each, s[i]);
+      for (int i = 0; i < N; i++) s[i] = V::fma(x[t][i], weight, s[i]);
     }
 #pragma GCC unroll 4
     for (int i = 0; i < N; i++) s[i].store(sum + i * V::width);
@@ -30,12 +30,19 @@ static inline void accumulate(const float* input, const long* offset, const type
 }
 
 template <class V, int N>
-using Accumulate = void (*)(const float*, const long*, const typename V::Mask (*)[N], const uint8_t*, long, const uint8_t*,
-                            const float*, const float*, long, float*);
+using Accumulate = void (*)(const float*, const ptrdiff_t*, const typename V::Mask (*)[N], const uint8_t*, ptrdiff_t,
+                            const uint8_t*, const float*, const float*, ptrdiff_t, float*);
 template <class V, int N>
-static constexpr Accumulate<V, N> kAccumulate[kMaxTaps + 1] = {
-    nullptr,          accumulate<V, 1, N>, accumulate<V, 2, N>, accumulate<V, 3, N>, accumulate<V, 4, N>,
-    accumulate<V, 5, N>, accumulate<V, 6, N>, accumulate<V, 7, N>, accumulate<V, 8, N>, accumulate<V, 9, N>};
+static constexpr Accumulate<V, N> kAccumulate[kMaxTaps + 1] = {nullptr,
+                                                               accumulate<V, 1, N>,
+                                                               accumulate<V, 2, N>,
+                                                               accumulate<V, 3, N>,
+                                                               accumulate<V, 4, N>,
+                                                               accumulate<V, 5, N>,
+                                                               accumulate<V, 6, N>,
+                                                               accumulate<V, 7, N>,
+                                                               accumulate<V, 8, N>,
+                                                               accumulate<V, 9, N>};
 
 struct Counting {
   uint8_t n[kOutputBlock];
@@ -45,110 +52,127 @@ struct Counting {
 };
 static constexpr Counting kCounting;
 
-// Ask for the edges of the next input, which another core may have written, and take some of the lines that will be written
-// from other cores: a prefetch would not, and to wait for all of them in the end would take as long as a third of the work.
+// Ask for the edges of the next input, which another core may have written, and take some of the lines that will be
+// written from other cores: a prefetch would not, and to wait for all of them in the end would take as long as a third
+// of the work.
 template <class V, int N>
-static inline void expect_and_claim(const Direct& d, long input, long place, const long* offset, int taps) {
+static inline void expect_and_claim(const Direct& d, ptrdiff_t input, ptrdiff_t place, const ptrdiff_t* offset,
+                                    int taps) {
   const float* next = d.input + (input + 1) * d.channel + place;
   __builtin_prefetch(next + offset[0]);
   __builtin_prefetch(next + offset[taps - 1] + N * V::width - 1);
-  for (long o = d.outputs * input / d.inputs; o < d.outputs * (input + 1) / d.inputs; o++)
+  for (ptrdiff_t o = d.outputs * input / d.inputs; o < d.outputs * (input + 1) / d.inputs; o++)
     for (int i = 0; i < N * V::width; i += kBlock) d.output[o * d.output_plane + place + i] = 0.0f;
 }
 
 // Widen the kernels of one input that the domain uses, each where its number among those that are kept puts it.
-static inline void widen_kernels(const Direct& d, const uint8_t* list, long count, long own, long next, int taps) {
-  const uint16_t* narrow = d.weights.narrow();
-  const bool half = d.weights.precision == Precision::half;
-  for (long k = 0; k < count; k++) {  // in order: what is written past one is the next one's
-    const long kernel = list[k];
+static inline void widen_kernels(const Direct& d, const uint8_t* list, ptrdiff_t count, ptrdiff_t own, ptrdiff_t next,
+                                 int taps) {
+  const uint16_t* narrow = d.weights.as_bits16();
+  const bool is_float16 = d.weights.precision == Precision::float16;
+  for (ptrdiff_t k = 0; k < count; k++) {  // in order: what is written past one is the next one's
+    const ptrdiff_t kernel = list[k];
     __builtin_prefetch(narrow + next + kernel * d.window.taps);
-    Vec::widen_few(narrow + own + kernel * d.window.taps, half, taps, d.widened + kernel * kMaxTaps);
+    Vec::widen_few(narrow + own + kernel * d.window.taps, is_float16, taps, d.widened + kernel * kMaxTaps);
   }
 }
 
 template <class V, int N, bool Shared, bool Narrow>
-static void direct_tile(const Direct& d, long place) {
-  constexpr long tile = N * V::width;
+static void direct_tile(const Direct& d, ptrdiff_t place) {
+  constexpr ptrdiff_t tile = N * V::width;
   const int taps = d.window.taps;
   typename V::Mask masks[kMaxTaps][N];
-  for (long i = 0; i < d.outputs * tile; i += V::width) V::zero().store(d.sums + i);
+  for (ptrdiff_t i = 0; i < d.outputs * tile; i += V::width) V::zero().store(d.sums + i);
   for (int first = 0; first < taps; first += kMaxTaps) {  // large windows: nine taps at a time
     const int some = taps - first < kMaxTaps ? taps - first : kMaxTaps;
     for (int t = 0; t < some; t++)
       for (int n = 0; n < N; n++) masks[t][n] = V::mask(lane_bits<V>(d.window, place + n * V::width, first + t));
-    const long* offset = d.window.offset + first;
+    const ptrdiff_t* offset = d.window.offset + first;
     const Accumulate<V, N> step = kAccumulate<V, N>[some];
-    for (long i = 0; i < d.inputs; i++) {
+    for (ptrdiff_t i = 0; i < d.inputs; i++) {
       const uint32_t begin = d.start[i], end = d.start[i + 1], kept = d.union_start[i];
       if (begin == end) continue;
       const float* input = d.input + i * d.channel + place;
-      const long own = static_cast<long>(kept) * taps + first;
-      const long next = i + 1 < d.inputs ? static_cast<long>(d.union_start[i + 1]) * taps + first : own;
+      const ptrdiff_t own = static_cast<ptrdiff_t>(kept) * taps + first;
+      const ptrdiff_t next = i + 1 < d.inputs ? static_cast<ptrdiff_t>(d.union_start[i + 1]) * taps + first : own;
       const uint8_t *list = d.list + begin, *outputs = d.union_output + kept;
       if (Shared) expect_and_claim<V, N>(d, i, place, offset, some);
-      const long count = end - begin, row = Narrow ? kMaxTaps : taps;
+      const ptrdiff_t count = end - begin, row = Narrow ? kMaxTaps : taps;
       const float *weights = d.widened, *ahead = d.widened;
-      if (Narrow) widen_kernels(d, list, count, own, next, some);
-      else weights = d.weights.single() + own, ahead = d.weights.single() + next;
-      if (some == kMaxTaps) accumulate<V, kMaxTaps, N>(input, offset, masks, list, count, outputs, weights, ahead, row, d.sums);
-      else step(input, offset, masks, list, count, outputs, weights, ahead, row, d.sums);
+      if (Narrow) {
+        widen_kernels(d, list, count, own, next, some);
+      } else {
+        weights = d.weights.as_float32() + own;
+        ahead = d.weights.as_float32() + next;
+      }
+      if (some == kMaxTaps) {
+        accumulate<V, kMaxTaps, N>(input, offset, masks, list, count, outputs, weights, ahead, row, d.sums);
+      } else {
+        step(input, offset, masks, list, count, outputs, weights, ahead, row, d.sums);
+      }
     }
     if (d.ones)
-      step(d.ones + place, offset, masks, kCounting.n, d.outputs, kCounting.n, d.ones_weights + first, d.ones_weights + first,
-           taps, d.sums);
+      step(d.ones + place, offset, masks, kCounting.n, d.outputs, kCounting.n, d.ones_weights + first,
+           d.ones_weights + first, taps, d.sums);
   }
-  for (long o = 0; o < d.outputs; o++) {
+  for (ptrdiff_t o = 0; o < d.outputs; o++) {
     V x[N];
     for (int n = 0; n < N; n++) x[n] = V::load(d.sums + o * tile + n * V::width);
     finish<V, N>(x, d.epilogue, o, place, d.output + o * d.output_plane + place);
   }
 }
 
-// The last block of a plane is often half empty: then half a vector will do.
-static inline bool half_is_enough(long place, long pixels) { return Half::width < Vec::width && pixels - place <= Half::width; }
-
 template <bool Shared, bool Narrow>
-static void direct_blocks(const Direct& d, long first_block, long last_block) {
+static void direct_blocks(const Direct& d, ptrdiff_t first_block, ptrdiff_t last_block) {
   constexpr int many = Vec::width == 8 ? 1 : 3;  // nine shifted inputs of so many vectors fit the registers
-  constexpr long w = Vec::width;
-  const long end = last_block * kBlock;
-  long place = first_block * kBlock;
-  const auto fits = [&](long vectors) { return place + vectors * w <= end; };
-  while (fits(many) && (many == 1 || end - place != 4 * w || half_is_enough(place + 3 * w, d.pixels)))
-    direct_tile<Vec, many, Shared, Narrow>(d, place), place += many * w;
-  while (many > 1 && fits(2)) direct_tile<Vec, 2, Shared, Narrow>(d, place), place += 2 * w;
-  for (; place < end; place += w)
-    half_is_enough(place, d.pixels) ? direct_tile<Half, 1, Shared, Narrow>(d, place) : direct_tile<Vec, 1, Shared, Narrow>(d, place);
+  constexpr ptrdiff_t w = Vec::width;
+  const ptrdiff_t end = last_block * kBlock;
+  ptrdiff_t place = first_block * kBlock;
+  const auto fits = [&](ptrdiff_t vectors) { return place + vectors * w <= end; };
+  while (fits(many) && (many == 1 || end - place != 4 * w || fits_half_vector(place + 3 * w, d.pixels))) {
+    direct_tile<Vec, many, Shared, Narrow>(d, place);
+    place += many * w;
+  }
+  while (many > 1 && fits(2)) {
+    direct_tile<Vec, 2, Shared, Narrow>(d, place);
+    place += 2 * w;
+  }
+  for (; place < end; place += w) {
+    if (fits_half_vector(place, d.pixels)) {
+      direct_tile<HalfVec, 1, Shared, Narrow>(d, place);
+    } else {
+      direct_tile<Vec, 1, Shared, Narrow>(d, place);
+    }
+  }
 }
 
-static void direct(const Direct& d, long first_block, long last_block) {
-  const bool narrow = d.weights.precision != Precision::single;
+static void direct(const Direct& d, ptrdiff_t first_block, ptrdiff_t last_block) {
+  const bool narrow = d.weights.precision != Precision::float32;
   const auto blocks = d.shared ? (narrow ? direct_blocks<true, true> : direct_blocks<true, false>)
                                : (narrow ? direct_blocks<false, true> : direct_blocks<false, false>);
   blocks(d, first_block, last_block);
 }
 
 template <int N>
-static inline void depthwise_tile(const Depthwise& d, long place) {
+static inline void depthwise_tile(const Depthwise& d, ptrdiff_t place) {
   Vec sum[N];
   for (int n = 0; n < N; n++) sum[n] = Vec::zero();
   for (int t = 0; t < d.window.taps; t++) {
     const Vec w = Vec::all(d.weights[t]);
     for (int n = 0; n < N; n++) {
-      const long p = place + n * Vec::width;
+      const ptrdiff_t p = place + n * Vec::width;
       const Vec::Mask mask = Vec::mask(lane_bits<Vec>(d.window, p, t));
       sum[n] = Vec::fma(Vec::load(d.input + d.window.offset[t] + p, mask), w, sum[n]);
-      if (d.ones) sum[n] = Vec::fma(Vec::load(d.ones + d.window.offset[t] + p, mask), Vec::all(d.ones_weights[t]), sum[n]);
+      if (d.ones)
+        sum[n] = Vec::fma(Vec::load(d.ones + d.window.offset[t] + p, mask), Vec::all(d.ones_weights[t]), sum[n]);
     }
   }
   finish<Vec, N>(sum, d.epilogue, 0, place, d.output + place);
 }
 
-static void depthwise(const Depthwise& d, long first_block, long last_block) {
-  const long end = last_block * kBlock;
-  long place = first_block * kBlock;
+static void depthwise(const Depthwise& d, ptrdiff_t first_block, ptrdiff_t last_block) {
+  const ptrdiff_t end = last_block * kBlock;
+  ptrdiff_t place = first_block * kBlock;
   for (; place + 4 * Vec::width <= end; place += 4 * Vec::width) depthwise_tile<4>(d, place);
   for (; place < end; place += Vec::width) depthwise_tile<1>(d, place);
 }
-

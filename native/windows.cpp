@@ -7,7 +7,7 @@ namespace prunus {
 
 namespace {
 
-constexpr long kMostBits = 1L << 23;  // words: 16 MiB, far above any real layer
+constexpr ptrdiff_t kMostBits = ptrdiff_t{1} << 23;  // words: 16 MiB, far above any real layer
 
 int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
@@ -18,7 +18,7 @@ int extent(int side, int phase, int stride) { return side > phase ? (side - phas
 Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output)
     : input_(input), output_(output), spec_(spec) {
   struct Tap {
-    long phase;
+    ptrdiff_t phase;
     int down, right, rows, columns;  // the phase's own rows and columns: what is behind them is padding
   };
   std::vector<Tap> taps;
@@ -28,7 +28,7 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
       const int top = y * spec.dilation[0] - spec.pads[0], left = x * spec.dilation[1] - spec.pads[1];
       const int down = floor_div(top, spec.stride[0]), right = floor_div(left, spec.stride[1]);
       const int row = top - down * spec.stride[0], column = left - right * spec.stride[1];
-      const long phase = static_cast<long>(row) * spec.stride[1] + column;
+      const ptrdiff_t phase = static_cast<ptrdiff_t>(row) * spec.stride[1] + column;
       const int rows = extent(input.height, row, spec.stride[0]), columns = extent(input.width, column, spec.stride[1]);
       taps.push_back({phase, down, right, rows, columns});
       phases_.push_back(phase);
@@ -41,17 +41,17 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
   lattice_ = {static_cast<int>(phases_.size()), height, width};
   copies_ = spec.stride[0] > 1 || spec.stride[1] > 1 || height != input.height || width != input.width;
   for (const Tap& tap : taps) {
-    const long shift = static_cast<long>(tap.down) * width + tap.right;
+    const ptrdiff_t shift = static_cast<ptrdiff_t>(tap.down) * width + tap.right;
     offsets_.push_back(place(tap.phase) * lattice_.plane() + shift);
     reach_ = std::max(reach_, shift < 0 ? -shift : shift);
   }
-  if (lattice_.blocks() * static_cast<long>(taps.size()) > kMostBits)
+  if (lattice_.blocks() * static_cast<ptrdiff_t>(taps.size()) > kMostBits)
     throw std::length_error("a window of so many pixels on an image of so many is more than this engine takes");
   bits_.assign(lattice_.blocks() * taps.size(), 0);
-  for (long p = 0; p < lattice_.pixels(); p++) {
-    const long row = p / width, column = p % width;
+  for (ptrdiff_t p = 0; p < lattice_.pixels(); p++) {
+    const ptrdiff_t row = p / width, column = p % width;
     for (size_t t = 0; t < taps.size(); t++) {
-      const long r = row + taps[t].down, c = column + taps[t].right;
+      const ptrdiff_t r = row + taps[t].down, c = column + taps[t].right;
       if (r >= 0 && r < taps[t].rows && c >= 0 && c < taps[t].columns)
         bits_[p / kBlock * taps.size() + t] |= static_cast<uint16_t>(1u << (p % kBlock));
     }
@@ -60,61 +60,66 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
 
 void Windows::split(const Kernels& kernels, const float* input, float* phases) const {
   const int down = spec_.stride[0], across = spec_.stride[1], width = lattice_.width;
-  const long plane = lattice_.plane();
+  const ptrdiff_t plane = lattice_.plane();
   const auto place_of = [&](int row, int column) -> float* {
-    const long phase = static_cast<long>(row) * across + column;
+    const ptrdiff_t phase = static_cast<ptrdiff_t>(row) * across + column;
     return std::binary_search(phases_.begin(), phases_.end(), phase) ? phases + place(phase) * plane : nullptr;
   };
   for (int a = 0; a < std::min(down, input_.height); a++) {
     const int rows = extent(input_.height, a, down);
     float *even = place_of(a, 0), *odd = across == 2 ? place_of(a, 1) : nullptr;
-    for (long r = 0; r < rows; r++) {
+    for (ptrdiff_t r = 0; r < rows; r++) {
       const float* from = input + (r * down + a) * input_.width;
-      const long to = r * width;
+      const ptrdiff_t to = r * width;
       if (across == 2) {
         if (even || odd) kernels.every_second(from, input_.width, even ? even + to : nullptr, odd ? odd + to : nullptr);
         continue;
       }
       for (int b = 0; b < std::min(across, input_.width); b++)
         if (float* phase = place_of(a, b))
-          for (int c = 0; c < extent(input_.width, b, across); c++) phase[to + c] = from[static_cast<long>(c) * across + b];
+          for (int c = 0; c < extent(input_.width, b, across); c++)
+            phase[to + c] = from[static_cast<ptrdiff_t>(c) * across + b];
     }
   }
 }
 
 void Windows::crop(const float* lattice, float* output) const {
   for (int r = 0; r < output_.height; r++)
-    std::copy_n(lattice + static_cast<long>(r) * lattice_.width, output_.width, output + static_cast<long>(r) * output_.width);
+    std::copy_n(lattice + static_cast<ptrdiff_t>(r) * lattice_.width, output_.width,
+                output + static_cast<ptrdiff_t>(r) * output_.width);
 }
 
 void Windows::announce(Program& program, int value) {
-  if (copies_) split_ = program.add_split({value, lattice_.height, lattice_.width, spec_.stride[0], spec_.stride[1], phases_},
-                                          input_.channels * channel());
+  if (copies_)
+    split_ = program.add_split({value, lattice_.height, lattice_.width, spec_.stride[0], spec_.stride[1], phases_},
+                               input_.channels * channel());
 }
 
 void Windows::prepare(const Run& run, int value, int channels) const {
   if (!copies_) return;
   SplitRoom& room = run.context.split;
   if (room.holds == split_) return;
-  const long size = channels * channel();
+  const ptrdiff_t size = channels * channel();
   room.planes.grow(2 * run.program.slack() + run.images * size);
   float* phases = room.planes.data() + run.program.slack();
-  run.each_channel(channels, [&](long image, long c) {
+  run.for_each_channel(channels, [&](ptrdiff_t image, ptrdiff_t c) {
     split(run.program.kernels(), run.value(value, image) + c * input_.plane(), phases + image * size + c * channel());
   });
   room.holds = split_;
 }
 
-const float* Windows::prepared(const Run& run, int value, long image) const {
+const float* Windows::prepared(const Run& run, int value, ptrdiff_t image) const {
   if (!copies_) return run.value(value, image);
   return run.context.split.planes.data() + run.program.slack() + image * run.program.shape(value).channels * channel();
 }
 
-Floats Windows::ones(const Kernels& kernels, long slack) const {
-  Floats image(input_.plane() + 2 * kBlock), planes(2 * slack + channel());
+AlignedBuffer Windows::ones(const Kernels& kernels, ptrdiff_t slack) const {
+  AlignedBuffer image(input_.plane() + 2 * kBlock), planes(2 * slack + channel());
   std::fill_n(image.data(), input_.pixels(), 1.0f);
-  if (copies_) split(kernels, image.data(), planes.data() + slack);
-  else std::copy_n(image.data(), input_.pixels(), planes.data() + slack);
+  if (copies_)
+    split(kernels, image.data(), planes.data() + slack);
+  else
+    std::copy_n(image.data(), input_.pixels(), planes.data() + slack);
   return planes;
 }
 

@@ -24,8 +24,8 @@ class Windows {
   bool pads() const { return spec_.pads[0] || spec_.pads[1] || spec_.pads[2] || spec_.pads[3]; }
   bool crops() const { return lattice_.height != output_.height || lattice_.width != output_.width; }
   const Shape& lattice() const { return lattice_; }  // `channels` are the phases of one input channel
-  long channel() const { return lattice_.channels * lattice_.plane(); }
-  long reach() const { return reach_; }
+  ptrdiff_t channel() const { return lattice_.channels * lattice_.plane(); }
+  ptrdiff_t reach() const { return reach_; }
 
   // Split one channel of the input into its phases; may read two blocks behind it.
   void split(const Kernels& kernels, const float* input, float* phases) const;
@@ -36,20 +36,22 @@ class Windows {
   // Prepare the inputs of all images, if they must be.
   void prepare(const Run& run, int value, int channels) const;
   // The first channel of an image, prepared.
-  const float* prepared(const Run& run, int value, long image) const;
+  const float* prepared(const Run& run, int value, ptrdiff_t image) const;
   // One plane of ones per phase, inside the image, with slack around it.
-  Floats ones(const Kernels& kernels, long slack) const;
+  AlignedBuffer ones(const Kernels& kernels, ptrdiff_t slack) const;
 
  private:
-  long place(long phase) const { return std::lower_bound(phases_.begin(), phases_.end(), phase) - phases_.begin(); }
+  ptrdiff_t place(ptrdiff_t phase) const {
+    return std::lower_bound(phases_.begin(), phases_.end(), phase) - phases_.begin();
+  }
 
   Shape input_, output_, lattice_;
   WindowSpec spec_;
   bool copies_;
-  long reach_ = 0;
-  int split_ = -1;            // its number in the program
-  std::vector<long> phases_;  // row phase x stride + column phase, in order
-  std::vector<long> offsets_;
+  ptrdiff_t reach_ = 0;
+  int split_ = -1;                 // its number in the program
+  std::vector<ptrdiff_t> phases_;  // row phase x stride + column phase, in order
+  std::vector<ptrdiff_t> offsets_;
   std::vector<uint16_t> bits_;
 };
 

@@ -38,15 +38,15 @@ Workers::~Workers() {
     loop_.round++;
   }
   wake_.notify_all();
-  for (std::thread& each : threads_) each.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
-void Workers::run(long items, Call call, void* context) {
+void Workers::run(ptrdiff_t items, Call call, void* context) {
   if (getpid() != process_) {  // a forked child: alone
-    for (long item = 0; item < items; item++) call(context, item, 0);
+    for (ptrdiff_t item = 0; item < items; item++) call(context, item, 0);
     return;
   }
-  for (long worker = 0; worker < threads(); worker++) {
+  for (ptrdiff_t worker = 0; worker < threads(); worker++) {
     shares_[worker].next.store(items * worker / threads(), std::memory_order_relaxed);
     shares_[worker].end = items * (worker + 1) / threads();
   }
@@ -57,8 +57,14 @@ void Workers::run(long items, Call call, void* context) {
   wake();
   take(0);
   loop_.open = false;
-  for (long worker = 1; worker < threads(); worker++)
-    for (int spins = 0; shares_[worker].inside; spins++) spins < kSpins ? pause() : std::this_thread::yield();
+  for (ptrdiff_t worker = 1; worker < threads(); worker++)
+    for (int spins = 0; shares_[worker].inside; spins++) {
+      if (spins < kSpins) {
+        pause();
+      } else {
+        std::this_thread::yield();
+      }
+    }
   if (failure_) std::rethrow_exception(failure_);
 }
 
@@ -66,7 +72,9 @@ void Workers::wake() {
   if (threads_.empty() || getpid() != process_) return;
   loop_.round++;
   if (asleep_ == 0) return;
-  { std::lock_guard<std::mutex> lock(mutex_); }  // one that is just falling asleep has seen the new round, or hears this
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+  }  // one that is just falling asleep has seen the new round, or hears this
   wake_.notify_all();
 }
 
@@ -75,7 +83,7 @@ void Workers::take(int worker) noexcept {
     for (int turn = 0; turn < threads(); turn++) {
       Share& share = shares_[(worker + turn) % threads()];
       while (share.next.load(std::memory_order_relaxed) < share.end) {
-        const long item = share.next.fetch_add(1, std::memory_order_relaxed);
+        const ptrdiff_t item = share.next.fetch_add(1, std::memory_order_relaxed);
         if (item < share.end) loop_.call(loop_.context, item, worker);
       }
     }
@@ -86,7 +94,7 @@ void Workers::take(int worker) noexcept {
 }
 
 void Workers::live(int worker) {
-  long seen = 0;
+  uint64_t seen = 0;
   while (true) {
     for (int spins = 0; spins < kSpins && loop_.round == seen; spins++) pause();
     if (loop_.round == seen) {

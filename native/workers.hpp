@@ -1,8 +1,13 @@
-// Threads that share the items of a loop; what one of them throws, the caller throws when all are done. They wait briefly for
-// the next loop, then sleep. Nobody waits for a thread that has not begun: on a busy machine the caller works alone.
+// Threads that share the items of a loop; what one of them throws, the caller throws when all are done. They wait
+// briefly for the next loop, then sleep. Nobody waits for a thread that has not begun: on a busy machine the caller
+// works alone.
 #pragma once
+#include <sys/types.h>
+
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -29,41 +34,42 @@ class Workers {
 
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Call work(item, worker) for every item; the calling thread is worker 0. Each worker begins with a share of its own, the
-  // first with the first items, and helps the others when it is done: in loop after loop it gets the same part of the work.
+  // Call work(item, worker) for every item; the calling thread is worker 0. Each worker begins with a share of its own,
+  // the first with the first items, and helps the others when it is done: in loop after loop it gets the same part of
+  // the work.
   template <class Work>
-  void each(long items, Work&& work) {
+  void for_each(ptrdiff_t items, Work&& work) {
     if (threads_.empty() || items < 2) {
-      for (long item = 0; item < items; item++) work(item, 0);
+      for (ptrdiff_t item = 0; item < items; item++) work(item, 0);
       return;
     }
     using Plain = std::remove_reference_t<Work>;
-    run(items, [](void* context, long item, int worker) { (*static_cast<Plain*>(context))(item, worker); }, &work);
+    run(items, [](void* context, ptrdiff_t item, int worker) { (*static_cast<Plain*>(context))(item, worker); }, &work);
   }
 
   // Wake those that sleep: there will be work soon.
   void wake();
 
  private:
-  using Call = void (*)(void*, long, int);
-  void run(long items, Call call, void* context);
+  using Call = void (*)(void*, ptrdiff_t, int);
+  void run(ptrdiff_t items, Call call, void* context);
   void take(int worker) noexcept;
   void live(int worker);
 
-  // A loop is open while it has items. A worker says that it is inside before it looks whether the loop is open, and the
-  // calling thread closes the loop before it looks whether anyone is inside: so one of them sees the other.
-  // What is written by one thread and watched by another lies together, on cache lines of its own: each line that goes from
+  // A loop is open while it has items. A worker says that it is inside before it looks whether the loop is open, and
+  // the calling thread closes the loop before it looks whether anyone is inside: so one of them sees the other. What is
+  // written by one thread and watched by another lies together, on cache lines of its own: each line that goes from
   // core to core takes time.
   struct alignas(64) Loop {
-    std::atomic<long> round{0};
+    std::atomic<uint64_t> round{0};
     std::atomic<bool> open{false};
     Call call = nullptr;
     void* context = nullptr;
   };
   struct alignas(64) Share {
     std::atomic<bool> inside{false};
-    std::atomic<long> next{0};
-    long end = 0;
+    std::atomic<ptrdiff_t> next{0};
+    ptrdiff_t end = 0;
   };
   Loop loop_;
   std::vector<Share> shares_;  // by worker
@@ -73,7 +79,7 @@ class Workers {
   std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
   std::exception_ptr failure_;  // the first of a loop
-  const long process_;          // a forked child has the object, but not the threads
+  const pid_t process_;         // a forked child has the object, but not the threads
   std::vector<std::thread> threads_;
 };
 

@@ -1,6 +1,6 @@
-// Compares every instruction set that this processor has with sums in double precision, over drawn networks of two domains;
-// some are asked for both domains at the same time. Needs nothing but a compiler, so that it also runs with sanitizers and
-// under emulation:
+// Compares every instruction set that this processor has with sums in double precision, over drawn networks of two
+// domains; some are asked for both domains at the same time. Needs nothing but a compiler, so that it also runs with
+// sanitizers and under emulation:
 //     kernels_test [cases] [first seed]
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,8 @@
 
 #include "../convolution.hpp"
 #include "../steps.hpp"
-#include "drawing.hpp"
 #include "network.hpp"
+#include "random_networks.hpp"
 #include "reference.hpp"
 
 using namespace prunus;
@@ -72,17 +72,22 @@ std::vector<std::vector<float>> computed(const Network& net, const std::string& 
   };
   for (int round = 0; round < (net.at_once ? 2 : 1); round++) {
     std::vector<std::thread> others;
-    for (int domain = 1; domain < kDomains; domain++)
-      net.at_once ? void(others.emplace_back(ask, domain)) : ask(domain);
+    for (int domain = 1; domain < kDomains; domain++) {
+      if (net.at_once) {
+        others.emplace_back(ask, domain);
+      } else {
+        ask(domain);
+      }
+    }
     ask(0);
-    for (std::thread& each : others) each.join();
+    for (std::thread& thread : others) thread.join();
   }
   return found;
 }
 
 double distance(const std::vector<float>& found, const std::vector<double>& wanted) {
   double largest = 1e-3, apart = 0;
-  for (double each : wanted) largest = std::max(largest, std::fabs(each));
+  for (double logit : wanted) largest = std::max(largest, std::fabs(logit));
   for (size_t i = 0; i < wanted.size(); i++) {
     const double gap = std::fabs(found[i] - wanted[i]);
     apart = gap <= apart ? apart : gap;  // also where it is not a number

@@ -1,4 +1,5 @@
-// A small network as plain data: what the test draws, what it computes in double precision, and what it asks the kernels.
+// A small network as plain data: what the test draws, what it computes in double precision, and what it asks the
+// kernels.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -20,13 +21,13 @@ inline std::vector<uint8_t> packed(const std::vector<uint8_t>& switches) {
   return found;
 }
 
-// Numbers as a file may hold them, and what they are worth.
+// StoredFloats as a file may hold them, and what they are worth.
 struct Stored {
-  Precision precision = Precision::single;
+  Precision precision = Precision::float32;
   std::vector<float> wide;
   std::vector<uint16_t> narrow;
-  Numbers numbers() const {
-    return {precision == Precision::single ? static_cast<const void*>(wide.data()) : narrow.data(), precision};
+  StoredFloats numbers() const {
+    return {precision == Precision::float32 ? static_cast<const void*>(wide.data()) : narrow.data(), precision};
   }
 };
 
@@ -38,7 +39,7 @@ struct Operation {
   Shape in, out;            // of the first input, and of what it makes
   Activation activation = Activation::none;
   float slope = 0.3f, eps = 0;
-  WindowSpec window{};      // of convolutions and pools
+  WindowSpec window{};  // of convolutions and pools
   int groups = 1;
   bool largest = false, count_pads = false;
   std::vector<uint8_t> kept = {};  // of a convolution, in stored order
@@ -56,7 +57,7 @@ struct Network {
   std::vector<Operation> operations;
   std::vector<Head> heads;  // of every domain
   std::vector<float> images;
-  long count;
+  ptrdiff_t count;
   int threads;
   bool at_once;  // all domains are asked at the same time
 };

@@ -30,35 +30,39 @@ inline double activate(double x, Activation activation, double slope) {
   return x;
 }
 
-inline double or_else(const std::vector<float>& numbers, long place, double otherwise) {
+inline double or_else(const std::vector<float>& numbers, ptrdiff_t place, double otherwise) {
   return numbers.empty() ? otherwise : numbers[place];
 }
 
-// Call visit(tap, pixel or -1, counts) for all taps of the window of an output pixel; pixels in the padding count, those
-// behind it do not.
+// Call visit(tap, pixel or -1, counts) for all taps of the window of an output pixel; pixels in the padding count,
+// those behind it do not.
 template <class Visit>
 void each_tap(const Operation& o, int row, int column, Visit visit) {
   const WindowSpec& w = o.window;
   for (int y = 0; y < w.kernel[0]; y++)
     for (int x = 0; x < w.kernel[1]; x++) {
-      const long r = static_cast<long>(row) * w.stride[0] - w.pads[0] + static_cast<long>(y) * w.dilation[0];
-      const long c = static_cast<long>(column) * w.stride[1] - w.pads[1] + static_cast<long>(x) * w.dilation[1];
+      const ptrdiff_t r =
+          static_cast<ptrdiff_t>(row) * w.stride[0] - w.pads[0] + static_cast<ptrdiff_t>(y) * w.dilation[0];
+      const ptrdiff_t c =
+          static_cast<ptrdiff_t>(column) * w.stride[1] - w.pads[1] + static_cast<ptrdiff_t>(x) * w.dilation[1];
       const bool inside = r >= 0 && r < o.in.height && c >= 0 && c < o.in.width;
       const bool counts = r < o.in.height + w.pads[2] && c < o.in.width + w.pads[3];
       visit(y * w.kernel[1] + x, inside ? r * o.in.width + c : -1, counts);
     }
 }
 
-// Where a domain's kernels lie among those that are kept: [output][input of its group], -1 for one that it does not use.
-inline std::vector<long> used_kernels(const Operation& o, const Tensors& own) {
-  const long in_group = o.in.channels / o.groups, out_group = o.out.channels / o.groups, group = in_group * out_group;
-  std::vector<long> found(o.kept.size(), -1);
-  for (long stored = 0, kernel = 0; stored < static_cast<long>(o.kept.size()); stored++) {
+// Where a domain's kernels lie among those that are kept: [output][input of its group], -1 for one that it does not
+// use.
+inline std::vector<ptrdiff_t> used_kernels(const Operation& o, const Tensors& own) {
+  const ptrdiff_t in_group = o.in.channels / o.groups, out_group = o.out.channels / o.groups,
+                  group = in_group * out_group;
+  std::vector<ptrdiff_t> found(o.kept.size(), -1);
+  for (ptrdiff_t stored = 0, kernel = 0; stored < static_cast<ptrdiff_t>(o.kept.size()); stored++) {
     if (!o.kept[stored]) continue;
-    const long within = stored % group, first = stored / group * out_group;  // windows are stored input by input
+    const ptrdiff_t within = stored % group, first = stored / group * out_group;  // windows are stored input by input
     const bool by_input = taps_of(o.window) > 1;
-    const long output = first + (by_input ? within % out_group : within / in_group);
-    const long input = by_input ? within / out_group : within % in_group;
+    const ptrdiff_t output = first + (by_input ? within % out_group : within / in_group);
+    const ptrdiff_t input = by_input ? within / out_group : within % in_group;
     if (own.used[kernel]) found[output * in_group + input] = kernel;
     kernel++;
   }
@@ -66,20 +70,22 @@ inline std::vector<long> used_kernels(const Operation& o, const Tensors& own) {
 }
 
 inline Values convolved(const Operation& o, const Tensors& own, const Values& input, const Values* residual) {
-  const long taps = taps_of(o.window), out_group = o.out.channels / o.groups, in_group = o.in.channels / o.groups;
-  const std::vector<long> used = used_kernels(o, own);
+  const ptrdiff_t taps = taps_of(o.window), out_group = o.out.channels / o.groups, in_group = o.in.channels / o.groups;
+  const std::vector<ptrdiff_t> used = used_kernels(o, own);
   Values found;
   for (int channel = 0; channel < o.out.channels; channel++) {
-    const long* kernels = used.data() + channel * in_group;
-    const long first = channel / out_group * in_group;
-    for (long p = 0; p < o.out.pixels(); p++) {
+    const ptrdiff_t* kernels = used.data() + channel * in_group;
+    const ptrdiff_t first = channel / out_group * in_group;
+    for (ptrdiff_t p = 0; p < o.out.pixels(); p++) {
       double sum = 0;
-      each_tap(o, static_cast<int>(p / o.out.width), static_cast<int>(p % o.out.width), [&](int tap, long pixel, bool) {
-        if (pixel < 0) return;
-        sum += or_else(own.ones, channel * taps + tap, 0);
-        for (long i = 0; i < in_group; i++)
-          if (kernels[i] >= 0) sum += o.kernels.wide[kernels[i] * taps + tap] * input[(first + i) * o.in.pixels() + pixel];
-      });
+      each_tap(o, static_cast<int>(p / o.out.width), static_cast<int>(p % o.out.width),
+               [&](int tap, ptrdiff_t pixel, bool) {
+                 if (pixel < 0) return;
+                 sum += or_else(own.ones, channel * taps + tap, 0);
+                 for (ptrdiff_t i = 0; i < in_group; i++)
+                   if (kernels[i] >= 0)
+                     sum += o.kernels.wide[kernels[i] * taps + tap] * input[(first + i) * o.in.pixels() + pixel];
+               });
       const double value = sum * or_else(own.scale, channel, 1) + or_else(own.bias, channel, 0);
       found.push_back(activate(value + (residual ? (*residual)[found.size()] : 0), o.activation, o.slope));
     }
@@ -90,14 +96,15 @@ inline Values convolved(const Operation& o, const Tensors& own, const Values& in
 inline Values pooled(const Operation& o, const Values& input) {
   Values found;
   for (int channel = 0; channel < o.out.channels; channel++)
-    for (long p = 0; p < o.out.pixels(); p++) {
+    for (ptrdiff_t p = 0; p < o.out.pixels(); p++) {
       double sum = 0, most = -INFINITY, counted = 0;
-      each_tap(o, static_cast<int>(p / o.out.width), static_cast<int>(p % o.out.width), [&](int, long pixel, bool counts) {
-        if (pixel >= 0 || (counts && o.count_pads)) counted++;
-        if (pixel < 0) return;
-        sum += input[channel * o.in.pixels() + pixel];
-        most = std::max(most, input[channel * o.in.pixels() + pixel]);
-      });
+      each_tap(o, static_cast<int>(p / o.out.width), static_cast<int>(p % o.out.width),
+               [&](int, ptrdiff_t pixel, bool counts) {
+                 if (pixel >= 0 || (counts && o.count_pads)) counted++;
+                 if (pixel < 0) return;
+                 sum += input[channel * o.in.pixels() + pixel];
+                 most = std::max(most, input[channel * o.in.pixels() + pixel]);
+               });
       found.push_back(o.largest ? most : sum / counted);
     }
   return found;
@@ -105,12 +112,12 @@ inline Values pooled(const Operation& o, const Values& input) {
 
 inline Values normed(const Operation& o, const Tensors& own, const Values& input) {
   Values found(input.size());
-  const long pixels = o.in.pixels(), channels = o.in.channels;
-  for (long p = 0; p < pixels; p++) {
+  const ptrdiff_t pixels = o.in.pixels(), channels = o.in.channels;
+  for (ptrdiff_t p = 0; p < pixels; p++) {
     double mean = 0, variance = 0;
-    for (long c = 0; c < channels; c++) mean += input[c * pixels + p] / channels;
-    for (long c = 0; c < channels; c++) variance += std::pow(input[c * pixels + p] - mean, 2) / channels;
-    for (long c = 0; c < channels; c++)
+    for (ptrdiff_t c = 0; c < channels; c++) mean += input[c * pixels + p] / channels;
+    for (ptrdiff_t c = 0; c < channels; c++) variance += std::pow(input[c * pixels + p] - mean, 2) / channels;
+    for (ptrdiff_t c = 0; c < channels; c++)
       found[c * pixels + p] = or_else(own.scale, c, 1) * (input[c * pixels + p] - mean) / std::sqrt(variance + o.eps) +
                               or_else(own.bias, c, 0);
   }
@@ -158,9 +165,9 @@ inline Values compute(const Operation& o, const Tensors& own, const std::vector<
 // The logits of all images.
 inline Values expected(const Network& net, int domain) {
   const Head& head = net.heads[domain];
-  const long size = net.shapes[0].channels * net.shapes[0].pixels();
+  const ptrdiff_t size = net.shapes[0].channels * net.shapes[0].pixels();
   Values logits;
-  for (long n = 0; n < net.count; n++) {
+  for (ptrdiff_t n = 0; n < net.count; n++) {
     std::vector<Values> values{Values(net.images.begin() + n * size, net.images.begin() + (n + 1) * size)};
     for (const Operation& o : net.operations) {
       std::vector<const Values*> inputs;
@@ -169,7 +176,8 @@ inline Values expected(const Network& net, int domain) {
     }
     for (int k = 0; k < head.classes; k++) {
       double sum = head.bias.wide[k];
-      for (size_t f = 0; f < values.back().size(); f++) sum += values.back()[f] * head.weight.wide[k * values.back().size() + f];
+      for (size_t f = 0; f < values.back().size(); f++)
+        sum += values.back()[f] * head.weight.wide[k * values.back().size() + f];
       logits.push_back(sum);
     }
   }

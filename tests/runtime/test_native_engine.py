@@ -13,9 +13,9 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import DType
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.errors import BundleError
-from prunus.graph.operations import ActivationName
+from prunus.graph.operations import ActivationName, Operation
 from prunus.runtime import _native
-from prunus.runtime.native_engine import NativeEngine
+from prunus.runtime.native_engine import STEPS, NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
 from tests.makers.graph_bundles import convolution, exact_logits, make_graph, random_bundle, varied_graph
 
@@ -247,12 +247,12 @@ def test_a_handmade_model_whose_parts_do_not_fit_each_other_is_refused() -> None
     bundle = random_bundle(graph, 6, density=0.5)
     odd = np.zeros(4 * 24 + 1, np.uint8)[1:].view(np.float32)
     for name, array, message in [
-        ("kernels/next", bundle.arrays["kernels/next"][:-1], "kernels are not as many as are kept"),
-        ("mask/a/next", np.zeros(9, np.uint8), "used has another size"),
-        ("kernels/next", bundle.arrays["kernels/next"].astype(np.int32), "numbers are float32, float16 or"),
-        ("norm/a/0.scale", odd[:8], "odd address"),
+        ("kernels/next", bundle.arrays["kernels/next"][:-1], "the number of kernels differs from the number of kept bits"),
+        ("mask/a/next", np.zeros(9, np.uint8), "used has the wrong size"),
+        ("kernels/next", bundle.arrays["kernels/next"].astype(np.int32), "weights must be float32, float16, or"),
+        ("norm/a/0.scale", odd[:8], "not aligned to its element size"),
     ]:
-        with pytest.raises(BundleError, match=f"the model cannot be loaded here: .*{message}"):
+        with pytest.raises(BundleError, match=f"the native engine cannot load this model: .*{message}"):
             NativeEngine(Bundle(bundle.manifest, bundle.arrays | {name: array}))
 
 
@@ -324,13 +324,19 @@ def test_a_single_pixel_is_enough(kernels: str) -> None:
     _assert_exact(bundle, _images(bundle, 9), kernels)
 
 
+def test_every_activation_has_its_name_on_the_native_side_and_an_unknown_one_lists_them() -> None:
+    names = get_args(ActivationName)
+    assert sorted(_native.activation_names()) == sorted(names)
+    program = _native.Program([(3, 4, 4), (3, 4, 4)], 1, 1, "auto")
+    with pytest.raises(ValueError, match=rf"unknown activation 'rulu'; known: .*{names[1]}.*{names[-1]}"):
+        program.add_sum((0, 0), "rulu", 0.0)
+
+
+def test_every_operation_has_a_step() -> None:
+    operations = get_args(get_args(Operation)[0])
+    assert set(STEPS) == {get_args(operation.model_fields["op"].annotation)[0] for operation in operations}
+
+
 def test_no_images_give_no_answers() -> None:
     bundle = random_bundle(varied_graph(0), 12)
     assert NativeEngine(bundle).logits(_images(bundle, 0), "b").shape == (0, 3)
-
-
-def test_the_time_of_every_operation_can_be_measured() -> None:
-    bundle = random_bundle(varied_graph(0), 12)
-    times = NativeEngine(bundle).times(_images(bundle, 2), "a")
-    assert len(times) == len(bundle.manifest.graph)
-    assert all(0 <= each < 1 for each in times)

@@ -1,150 +1,116 @@
-"""Run a bundle with the native kernels: one program for all domains, which reads the bundle's own arrays."""
+"""The native engine: one program for all domains of a bundle, which reads the bundle's arrays in place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import BundleError, DataError, UnknownNameError
-from prunus.graph.operations import (
-    ActivationName,
-    Add,
-    Affine,
-    AppendZeros,
-    Cat,
-    Conv,
-    LayerNorm,
-    Mean,
-    Mul,
-    Pool,
-)
+from prunus.graph.operations import Affine, Conv, LayerNorm, Pool
 from prunus.runtime import _native
-
-ACTIVATIONS: dict[str, int] = {name: number for number, name in enumerate(get_args(ActivationName))}
 
 
 class NativeEngine:
-    """Computes logits with C++ kernels of the best instruction set that the processor has.
+    """C++ kernels for the processor's best instruction set.
 
     Args:
-        kernels: an instruction set by name, of `_native.available_kernels()`; "auto" is the best.
+        kernels: the name of an instruction set from `_native.available_kernels()`; "auto" selects the best.
     """
 
     def __init__(self, bundle: Bundle, threads: int = 1, kernels: str = "auto") -> None:
         self._bundle = bundle
         self._program = _native.Program(bundle.manifest.shapes, len(bundle.domains), threads, kernels)
-        self._numbers = {domain: number for number, domain in enumerate(bundle.domains)}
-        self.layers: list[str] = []  # of the convolutions, in the order of the program
+        self.layers = [operation.layer for operation in bundle.manifest.graph if isinstance(operation, Conv)]
         try:
             self._build()
         except (ValueError, MemoryError) as error:
-            raise BundleError(f"the model cannot be loaded here: {error}") from None
+            raise BundleError(f"the native engine cannot load this model: {error}") from None
 
     def _build(self) -> None:
         for array in self._bundle.arrays.values():
-            array.setflags(write=False)  # the program reads them where they are, and has counted what it will find
+            array.setflags(write=False)  # the program reads the arrays in place and relies on their content
         for number, operation in enumerate(self._bundle.manifest.graph):
-            STEPS[type(operation)](self, number, operation)
-        for domain, place in self._numbers.items():
+            STEPS[operation.op](self._program, self._bundle, number, operation)
+        for index, domain in enumerate(self._bundle.domains):
             weight, bias = (self._bundle.arrays[f"head/{domain}/{key}"] for key in ("weight", "bias"))
-            self._program.set_head(place, weight, bias)
+            self._program.set_head(index, weight, bias)
         self._program.finish()
 
     @property
     def name(self) -> str:
-        """Name the instruction set."""
+        """Return the name of the instruction set."""
         return self._program.kernels
 
     @property
     def image_bytes(self) -> int:
-        """Give the bytes that the activations of one image take."""
+        """Return the number of bytes that the activations of one image take."""
         return self._program.image_bytes
 
     def logits(self, images: Floats, domain: str) -> Floats:
-        """Classify (N, 3, S, S) images of one domain: (N, classes)."""
-        found = np.empty((len(images), len(self._bundle.manifest.domains[domain].classes)), dtype=np.float32)
+        """Classify (N, 3, S, S) images of one domain; return (N, classes)."""
+        logits = np.empty((len(images), len(self._bundle.manifest.domains[domain].classes)), dtype=np.float32)
         try:
-            finite = self._program.run(images, self._numbers[domain], found)
+            is_finite = self._program.run(images, self._bundle.domains.index(domain), logits)
         except MemoryError:
-            raise DataError(f"there is not enough memory to classify {len(images)} images at once") from None
-        if not finite:
-            raise DataError("an image holds numbers that are not finite")
-        return found
-
-    def times(self, images: Floats, domain: str) -> list[float]:
-        """Measure how many seconds every operation of the graph takes."""
-        found = np.empty((len(images), len(self._bundle.manifest.domains[domain].classes)), dtype=np.float32)
-        return self._program.times(images, self._numbers[domain], found)
+            raise DataError(f"not enough memory to classify {len(images)} images at once; pass fewer") from None
+        if not is_finite:
+            raise DataError("the images contain numbers that are not finite")
+        return logits
 
     def paths(self, domain: str) -> list[tuple[str, str]]:
-        """Tell which kernel computes each convolution of a domain: (layer, kernel)."""
-        place = self._numbers[domain]
-        return [(layer, self._program.path(number, place)) for number, layer in enumerate(self.layers)]
-
-    def _convolution(self, number: int, conv: Conv) -> None:
-        kept, kernels = self._bundle.stored(conv.layer)
-        window = _native.Window(conv.kernel, conv.stride, conv.pads, conv.dilation)
-        self._program.add_convolution(
-            list(conv.inputs),
-            conv.groups,
-            window,
-            ACTIVATIONS[conv.activation],
-            conv.slope,
-            kept,
-            kernels,
-        )
-        for domain, place in self._numbers.items():
-            used = self._bundle.packed_mask(domain, conv.layer)
-            scale, bias, ones = (self._bundle.tensor(domain, number, role) for role in ("scale", "bias", "ones"))
-            self._program.set_convolution(len(self.layers), place, used, scale, bias, ones)
-        self.layers.append(conv.layer)
-
-    def _affine(self, number: int, operation: Affine) -> None:
-        scales, biases = (self._tensors(number, role) for role in ("scale", "bias"))
-        activation = ACTIVATIONS[operation.activation]
-        self._program.add_affine(operation.inputs[0], activation, operation.slope, scales, biases)
-
-    def _layer_norm(self, number: int, operation: LayerNorm) -> None:
-        scales, biases = (self._tensors(number, role) for role in ("scale", "bias"))
-        self._program.add_layer_norm(operation.inputs[0], operation.eps, scales, biases)
-
-    def _combine(self, number: int, operation: Add | Mul) -> None:
-        activation = ACTIVATIONS[operation.activation]
-        self._program.add_combination(operation.op == "add", *operation.inputs, activation, operation.slope)
-
-    def _join(self, number: int, operation: Cat | AppendZeros) -> None:
-        self._program.add_join(list(operation.inputs))
-
-    def _pool(self, number: int, operation: Pool) -> None:
-        window = _native.Window(operation.kernel, operation.stride, operation.pads, (1, 1))
-        self._program.add_pool(operation.inputs[0], window, operation.kind == "max", operation.count_pads)
-
-    def _mean(self, number: int, operation: Mean) -> None:
-        self._program.add_mean(operation.inputs[0])
-
-    def _tensors(self, number: int, role: str) -> list[Floats | None]:
-        return [self._bundle.tensor(domain, number, role) for domain in self._numbers]
+        """Return which kernel computes each convolution of a domain, as (layer, kernel)."""
+        index = self._bundle.domains.index(domain)
+        return [(layer, self._program.path(number, index)) for number, layer in enumerate(self.layers)]
 
 
 def check_kernels(name: str) -> None:
-    """Refuse an instruction set that this processor has not."""
+    """Raise an error if this processor does not support an instruction set."""
     known = ["auto", *_native.available_kernels()]
     if name not in known:
         raise UnknownNameError("engine", name, [*known, "numpy"])
 
 
-STEPS: dict[type[Any], Callable[[NativeEngine, int, Any], None]] = {
-    Conv: NativeEngine._convolution,
-    Affine: NativeEngine._affine,
-    LayerNorm: NativeEngine._layer_norm,
-    Add: NativeEngine._combine,
-    Mul: NativeEngine._combine,
-    Cat: NativeEngine._join,
-    AppendZeros: NativeEngine._join,
-    Pool: NativeEngine._pool,
-    Mean: NativeEngine._mean,
+def _tensors(bundle: Bundle, number: int, role: str) -> list[Floats | None]:
+    return [bundle.tensor(domain, number, role) for domain in bundle.domains]
+
+
+def _add_convolution(program: _native.Program, bundle: Bundle, number: int, conv: Conv) -> None:
+    kept, kernels = bundle.stored(conv.layer)
+    window = _native.Window(conv.kernel, conv.stride, conv.pads, conv.dilation)
+    step = program.add_convolution(conv.inputs, conv.groups, window, conv.activation, conv.slope, kept, kernels)
+    for index, domain in enumerate(bundle.domains):
+        used = bundle.packed_mask(domain, conv.layer)
+        scale, bias, ones = (bundle.tensor(domain, number, role) for role in ("scale", "bias", "ones"))
+        program.set_convolution(step, index, used, scale, bias, ones)
+
+
+def _add_affine(program: _native.Program, bundle: Bundle, number: int, affine: Affine) -> None:
+    scales, biases = (_tensors(bundle, number, role) for role in ("scale", "bias"))
+    program.add_affine(affine.inputs[0], affine.activation, affine.slope, scales, biases)
+
+
+def _add_layer_norm(program: _native.Program, bundle: Bundle, number: int, norm: LayerNorm) -> None:
+    scales, biases = (_tensors(bundle, number, role) for role in ("scale", "bias"))
+    program.add_layer_norm(norm.inputs[0], norm.eps, scales, biases)
+
+
+def _add_pool(program: _native.Program, bundle: Bundle, number: int, pool: Pool) -> None:
+    window = _native.Window(pool.kernel, pool.stride, pool.pads, (1, 1))
+    program.add_pool(pool.inputs[0], window, pool.kind == "max", pool.count_pads)
+
+
+STEPS: dict[str, Callable[[_native.Program, Bundle, int, Any], None]] = {
+    "conv": _add_convolution,
+    "affine": _add_affine,
+    "layer_norm": _add_layer_norm,
+    "add": lambda program, bundle, number, add: program.add_sum(add.inputs, add.activation, add.slope),
+    "mul": lambda program, bundle, number, mul: program.add_product(mul.inputs, mul.activation, mul.slope),
+    "cat": lambda program, bundle, number, cat: program.add_join(cat.inputs),
+    "append_zeros": lambda program, bundle, number, append: program.add_join(append.inputs),
+    "pool": _add_pool,
+    "mean": lambda program, bundle, number, mean: program.add_mean(mean.inputs[0]),
 }

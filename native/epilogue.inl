@@ -2,7 +2,7 @@
 
 // Finish the sums of one output channel at one place.
 template <class V, int N>
-static inline void finish(V (&x)[N], const Epilogue& e, long channel, long place, float* output) {
+static inline void finish(V (&x)[N], const Epilogue& e, ptrdiff_t channel, ptrdiff_t place, float* output) {
   const V scale = e.scale ? V::all(e.scale[channel]) : V::all(1.0f);
   const V bias = e.bias ? V::all(e.bias[channel]) : V::zero();
   for (int i = 0; i < N; i++) x[i] = V::fma(x[i], scale, bias);
@@ -18,19 +18,25 @@ static inline void finish(V (&x)[N], const Epilogue& e, long channel, long place
   for (int i = 0; i < N; i++) x[i].store(output + i * V::width);
 }
 
-// Ask for the lines that a later output channel will read and write: planes lie too far apart for the processor to guess.
+// Ask for the lines that a later output channel will read and write: planes lie too far apart for the processor to
+// guess.
 template <class V, int N>
-static inline void expect_output(const Epilogue& e, long channel, long place, const float* output, long plane) {
+static inline void expect_output(const Epilogue& e, ptrdiff_t channel, ptrdiff_t place, const float* output,
+                                 ptrdiff_t plane) {
   for (int i = 0; i < N * V::width; i += kBlock) {
     __builtin_prefetch(output + channel * plane + place + i, 1);
     if (e.residual) __builtin_prefetch(e.residual + channel * e.residual_plane + place + i, 0);
   }
 }
-constexpr long kAhead = 4;  // output channels
+constexpr ptrdiff_t kAhead = 4;  // output channels
 
 template <class V>
-static inline uint32_t lane_bits(const Window& w, long place, int tap) {
+static inline uint32_t lane_bits(const Window& w, ptrdiff_t place, int tap) {
   constexpr uint32_t all = V::width == 32 ? 0xffffffffu : (1u << V::width) - 1;
   return w.bits[place / kBlock * w.taps + tap] >> (place % kBlock) & all;
 }
 
+// The last block of a plane is often half empty, and then half a vector is enough.
+static inline bool fits_half_vector(ptrdiff_t place, ptrdiff_t pixels) {
+  return HalfVec::width < Vec::width && pixels - place <= HalfVec::width;
+}

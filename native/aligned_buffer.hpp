@@ -1,5 +1,6 @@
 // Aligned memory that only grows.
 #pragma once
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -11,20 +12,21 @@
 
 namespace prunus {
 
-class Floats {
+class AlignedBuffer {
  public:
-  Floats() = default;
-  explicit Floats(long size) { grow(size); }
-  Floats(Floats&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr, other.size_ = 0; }
-  Floats& operator=(Floats&& other) noexcept {
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(ptrdiff_t size) { grow(size); }
+  AlignedBuffer(AlignedBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
   }
-  ~Floats() { std::free(data_); }
+  ~AlignedBuffer() { std::free(data_); }
 
   // Make room for so many floats, all zero where there was too little; what was there may be lost.
-  void grow(long size) {
+  void grow(ptrdiff_t size) {
     if (size <= size_) return;
     std::free(data_);
     size_ = 0;
@@ -34,18 +36,19 @@ class Floats {
     if (posix_memalign(&found, unit, bytes) != 0) throw std::bad_alloc();
     data_ = static_cast<float*>(found);
 #if defined(__linux__)
-    if (unit == large) madvise(data_, bytes, MADV_HUGEPAGE);  // planes lie far apart: small pages would be looked up anew
+    if (unit == large)
+      madvise(data_, bytes, MADV_HUGEPAGE);  // planes lie far apart: small pages would be looked up anew
 #endif
     std::memset(data_, 0, bytes);
     size_ = size;
   }
   float* data() { return data_; }
   const float* data() const { return data_; }
-  long size() const { return size_; }
+  ptrdiff_t size() const { return size_; }
 
  private:
   float* data_ = nullptr;
-  long size_ = 0;
+  ptrdiff_t size_ = 0;
 };
 
 }  // namespace prunus

@@ -1,5 +1,6 @@
 // Number by number, where the processor has no instructions for many: keep what bits keep, widen narrow numbers.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -10,9 +11,9 @@ namespace {  // a copy for every file: each is compiled for another processor
 // How lists of weights are selected; vectors may do it for sixteen at once.
 struct BitByBit {
   // Keep the weights whose bits are on, one after the other, and where their inputs lie.
-  static long compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel, uint32_t first,
-                       float* kept, uint32_t* offsets) {
-    long count = 0;
+  static ptrdiff_t compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel,
+                            uint32_t first, float* kept, uint32_t* offsets) {
+    ptrdiff_t count = 0;
     for (int place = 0; bits; place++, bits >>= 1) {
       if (bits & 1) {
         kept[count] = weights[place];
@@ -24,12 +25,16 @@ struct BitByBit {
   }
 
   // The same without columns: of sixteen inputs in a row `here` are kept, and of those that are kept `used` are used.
-  static long expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first, float* kept,
-                     uint32_t* offsets) {
-    long count = 0;
+  static ptrdiff_t expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first,
+                          float* kept, uint32_t* offsets) {
+    ptrdiff_t count = 0;
     for (; here; here >>= 1, first += channel) {
       if (!(here & 1)) continue;
-      if (used & 1) kept[count] = *weights, offsets[count] = first, count++;
+      if (used & 1) {
+        kept[count] = *weights;
+        offsets[count] = first;
+        count++;
+      }
       used >>= 1;
       weights++;
     }
@@ -43,9 +48,9 @@ static inline float float_of_bits(uint32_t bits) {
   return found;
 }
 
-static inline float widen_brain(uint16_t bits) { return float_of_bits(static_cast<uint32_t>(bits) << 16); }
+static inline float widen_bfloat16(uint16_t bits) { return float_of_bits(static_cast<uint32_t>(bits) << 16); }
 
-static inline float widen_half(uint16_t bits) {
+static inline float widen_float16(uint16_t bits) {
   const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 0x3ffu;
   if (exponent == 31) return float_of_bits(sign | 0x7f800000u | fraction << 13);
   if (exponent) return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
@@ -53,8 +58,8 @@ static inline float widen_half(uint16_t bits) {
   return sign ? -small : small;
 }
 
-static inline void widen_one_by_one(const uint16_t* from, bool half, int count, float* to) {
-  for (int i = 0; i < count; i++) to[i] = half ? widen_half(from[i]) : widen_brain(from[i]);
+static inline void widen_one_by_one(const uint16_t* from, bool is_float16, int count, float* to) {
+  for (int i = 0; i < count; i++) to[i] = is_float16 ? widen_float16(from[i]) : widen_bfloat16(from[i]);
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "../activation_names.hpp"
 #include "network.hpp"
 
 namespace prunus::test {
@@ -21,7 +23,10 @@ struct Draw {
   T of(const T (&all)[n]) {
     return all[upto(0, static_cast<int>(n) - 1)];
   }
-  Activation activation() { return static_cast<Activation>(upto(0, static_cast<int>(Activation::tanh))); }
+  Activation activation() {
+    const std::vector<std::string> names = activation_names();
+    return activation_named(names[upto(0, static_cast<int>(names.size()) - 1)]);
+  }
   std::vector<float> numbers(size_t count) {
     std::vector<float> found(count);
     for (float& each : found) each = std::normal_distribution<float>(0, 1)(engine);
@@ -30,20 +35,21 @@ struct Draw {
   // Whole numbers of sixteenths, which all precisions hold exactly, and a few that are tiny in float16.
   Stored stored(size_t count, Precision precision) {
     Stored found{precision, numbers(count), {}};
-    if (precision == Precision::single) return found;
+    if (precision == Precision::float32) return found;
     for (float& each : found.wide) {
-      const bool brain = precision == Precision::brain, tiny = !brain && chance(0.02);
+      const bool is_bfloat16 = precision == Precision::bfloat16, tiny = !is_bfloat16 && chance(0.02);
       each = std::max(-15.0f, std::min(15.0f, std::round(each * 16))) / (tiny ? 0x1p24f : 16.0f);
       uint32_t bits;
       std::memcpy(&bits, &each, sizeof bits);
       const uint32_t sign = bits >> 16 & 0x8000u, whole = static_cast<uint32_t>(std::fabs(each) * 0x1p24f);
       const bool normal = std::fabs(each) >= 0x1p-14f;  // of float16
-      found.narrow.push_back(static_cast<uint16_t>(brain ? bits >> 16 : sign | (normal ? (bits >> 13 & 0x3ffffu) - (112u << 10) : whole)));
+      found.narrow.push_back(static_cast<uint16_t>(
+          is_bfloat16 ? bits >> 16 : sign | (normal ? (bits >> 13 & 0x3ffffu) - (112u << 10) : whole)));
     }
     return found;
   }
   Precision precision() {
-    const Precision all[] = {Precision::single, Precision::single, Precision::half, Precision::brain};
+    const Precision all[] = {Precision::float32, Precision::float32, Precision::float16, Precision::bfloat16};
     return of(all);
   }
   std::vector<float> maybe(double p, size_t count) { return chance(p) ? numbers(count) : std::vector<float>(); }
@@ -109,11 +115,12 @@ inline int draw_affine(Draw& d, Network& net, int input, Activation activation) 
   return append(net, o);
 }
 
-// Give a value for a convolution to add: its input, something of the same shape, or what the same windows make; or none.
+// Give a value for a convolution to add: its input, something of the same shape, or what the same windows make; or
+// none.
 inline int draw_residual(Draw& d, Network& net, const Operation& like) {
   if (!d.chance(0.4)) return -1;
-  const bool same = like.in.channels == like.out.channels && like.in.pixels() == like.out.pixels() &&
-                    like.in.width == like.out.width;
+  const bool same =
+      like.in.channels == like.out.channels && like.in.pixels() == like.out.pixels() && like.in.width == like.out.width;
   if (!same) return draw_convolution(d, net, like, -1);
   return d.chance(0.5) ? 0 : draw_affine(d, net, 0, d.activation());
 }
@@ -132,13 +139,17 @@ inline void draw_other(Draw& d, Network& net) {
   const auto same = [&](const Shape& s) { return same_size(s) && s.channels == shape.channels; };
   const Kind kinds[] = {Kind::affine, Kind::add, Kind::mul, Kind::mul, Kind::join, Kind::mean, Kind::layer_norm};
   const Kind kind = d.of(kinds);
-  if (kind == Kind::affine) return void(draw_affine(d, net, last, d.activation()));
+  if (kind == Kind::affine) {
+    draw_affine(d, net, last, d.activation());
+    return;
+  }
   Operation o = from(net, kind, {last});
   o.activation = d.activation();
   if (kind == Kind::mean) o.out = {shape.channels, 1, 1};
   if (kind == Kind::add) o.inputs.push_back(earlier(d, net, same));
   if (kind == Kind::mul) {
-    Operation mean = from(net, Kind::mean, {earlier(d, net, [&](const Shape& s) { return s.channels == shape.channels; })});
+    Operation mean =
+        from(net, Kind::mean, {earlier(d, net, [&](const Shape& s) { return s.channels == shape.channels; })});
     mean.out = {shape.channels, 1, 1};
     o.inputs.push_back(d.chance(0.5) ? append(net, mean) : earlier(d, net, same));
   }
@@ -147,7 +158,8 @@ inline void draw_other(Draw& d, Network& net) {
     o.out.channels = d.chance(0.5) ? d.upto(0, 5) : 0;
     for (int each : o.inputs) o.out.channels += net.shapes[each].channels;
   }
-  if (kind == Kind::layer_norm) {  // of small numbers, and with a large epsilon: it would magnify what was rounded before
+  if (kind ==
+      Kind::layer_norm) {  // of small numbers, and with a large epsilon: it would magnify what was rounded before
     o.inputs = {draw_affine(d, net, last, Activation::tanh)};
     o.eps = 0.1f;
     for (int domain = 0; domain < kDomains; domain++)
@@ -162,7 +174,8 @@ inline void draw_rest(Draw& d, Network& net, bool far) {
   for (int domain = 0; domain < kDomains; domain++) {
     const int classes = 3 + domain;
     const Precision precision = d.precision();
-    net.heads.push_back({classes, d.stored(classes * last.channels * last.pixels(), precision), d.stored(classes, precision)});
+    net.heads.push_back(
+        {classes, d.stored(classes * last.channels * last.pixels(), precision), d.stored(classes, precision)});
   }
   net.count = far ? 1 : d.upto(1, d.chance(0.2) ? 10 : 4);
   net.threads = d.upto(1, 3);
@@ -179,7 +192,11 @@ inline bool draw_network(Draw& d, Network& net) {
   Operation o{pool ? Kind::pool : Kind::convolution, {0}, {}, {}};
   o.groups = groups;
   o.window = draw_window(d, pool, far, wide);
-  o.in = {groups * (wide ? d.upto(250, 800) : channels()), d.upto(1, far ? 3 : wide ? 6 : 20), d.upto(1, wide ? 6 : 20)};
+  o.in = {groups * (wide ? d.upto(250, 800) : channels()),
+          d.upto(1, far    ? 3
+                    : wide ? 6
+                           : 20),
+          d.upto(1, wide ? 6 : 20)};
   o.out = {pool ? o.in.channels : groups * channels(), places(o.window, 0, o.in.height, ceil),
            places(o.window, 1, o.in.width, ceil)};
   if (!o.out.height || !o.out.width) return false;

@@ -1,0 +1,66 @@
+// How the work of a step is divided: images, blocks of pixels, ranges of channels.
+//
+// StoredFloats that another core has written are slow to come. So every thread has the same part of every plane, and
+// most of what it reads it has written itself; where planes are small, it has the same part of the channels instead.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+
+namespace prunus {
+
+constexpr ptrdiff_t kFewBlocks = 8;  // a plane of so few is not divided, if there are channels enough
+
+struct Piece {
+  ptrdiff_t image, first_block, last_block;
+  int first_channel, last_channel;
+};
+
+class Partition {
+ public:
+  // `unit`: channels that stay together; `tile`: blocks that do, where there are many.
+  Partition(ptrdiff_t images, ptrdiff_t blocks, int channels, int threads, int unit = 1, ptrdiff_t tile = 3)
+      : images_(images),
+        blocks_(blocks),
+        units_((channels + unit - 1) / unit),
+        unit_(unit),
+        channels_(channels),
+        tile_(tile) {
+    if (threads == 1) return;
+    if (blocks > kFewBlocks || units_ < threads) {
+      bands_ = std::min<ptrdiff_t>(blocks, threads);
+      const ptrdiff_t tiles = ((blocks + bands_ - 1) / bands_ + tile - 1) / tile;
+      parts_ = std::min(tiles, kPerThread);
+      whole_tiles_ = tiles > kPerThread;
+    }
+    const ptrdiff_t wanted = (kPerThread * threads + bands_ * parts_ - 1) / (bands_ * parts_);
+    if (bands_ * parts_ < kPerThread * threads) groups_ = std::min<ptrdiff_t>(units_, wanted);
+  }
+
+  ptrdiff_t count() const { return images_ * bands_ * parts_ * groups_; }
+
+  // Partition of one part of a plane follow each other, then those of the next part: a thread's share is a band of the
+  // plane.
+  Piece operator[](ptrdiff_t item) const {
+    const ptrdiff_t group = item % groups_, part = item / groups_ % (bands_ * parts_),
+                    image = item / groups_ / (bands_ * parts_);
+    return {image, block(part), block(part + 1), channel(group), channel(group + 1)};
+  }
+
+ private:
+  static constexpr ptrdiff_t kPerThread = 8;  // pieces, so that one who is done early can help
+
+  ptrdiff_t block(ptrdiff_t part) const {
+    const ptrdiff_t band = part / parts_, begin = blocks_ * band / bands_, size = blocks_ * (band + 1) / bands_ - begin;
+    const ptrdiff_t within = part % parts_, tiles = (size + tile_ - 1) / tile_;
+    return begin + (whole_tiles_ ? tiles * within / parts_ * tile_ : size * within / parts_);
+  }
+  int channel(ptrdiff_t group) const {
+    return static_cast<int>(std::min<ptrdiff_t>(channels_, units_ * group / groups_ * unit_));
+  }
+
+  ptrdiff_t images_, blocks_, units_, unit_, channels_, tile_;
+  ptrdiff_t bands_ = 1, parts_ = 1, groups_ = 1;
+  bool whole_tiles_ = false;
+};
+
+}  // namespace prunus
