@@ -156,7 +156,7 @@ def test_a_folder_that_already_holds_a_run_is_refused_and_left_alone(
 ) -> None:
     (recipe.parent / "run").mkdir()
     (recipe.parent / "run" / "recipe.json").write_text("{}")
-    assert "run already holds a run; go on with: prunus train --resume run" in complaint(
+    assert "run already holds a run; continue it with: prunus train --resume run" in complaint(
         "train", recipe, "--out", "run"
     )
     assert [file.name for file in (recipe.parent / "run").iterdir()] == ["recipe.json"]

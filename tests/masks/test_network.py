@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from prunus.backbone.zoo import load_backbone
 from prunus.config import BackboneChoice
 from prunus.errors import UnknownNameError
-from prunus.masks.copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.layout import switch_layout
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches

@@ -167,7 +167,8 @@ def test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit(method: str, t
         straight.step([_batch(step % 3, step)], 0)
     for step in range(3):
         first.step([_batch(step % 3, step)], 0)
-    save_checkpoint(tmp_path / "checkpoint", first, 3, 6, Identity({}, "", {}, {}, {}))
+    identity = Identity(recipe=_recipe(method), backbone="", domains={}, classes={}, preprocess={})
+    save_checkpoint(tmp_path / "checkpoint", first, 3, 6, identity)
     second.restore(read_checkpoint(tmp_path / "checkpoint").tensors)
     logits = [learner.net.eval()(_batch(0, 8).images, "b") for learner in (first, second)]
     assert torch.equal(logits[0], logits[1])

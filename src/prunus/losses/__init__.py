@@ -1,1 +1,1 @@
-"""Losses on switches, in closed form: masks in, value and gradient out."""
+"""Losses on switches in closed form: masks in, value and gradient out."""

@@ -12,11 +12,11 @@ from prunus.losses.constraint import Constraint
 
 
 def usage(mask: Tensor) -> Tensor:
-    """Give the share of switches that are on, over the last dimension."""
+    """Return the share of switches that are on, over the last dimension."""
     return mask.float().mean(-1)
 
 
 def budget_constraint(mask_DM: Tensor, budget: float) -> Constraint:
-    """Ask every domain to use at most `budget` of all kernels: columns with a row per domain."""
+    """Require every domain to use at most `budget` of all kernels; both tensors have one row per domain."""
     violation_D1 = usage(mask_DM)[:, None] - budget
     return Constraint(violation_D1, torch.full_like(violation_D1, 1 / mask_DM.shape[1]))

@@ -1,4 +1,4 @@
-"""What a loss on 0/1 switches hands on: how far it is violated, and its gradient."""
+"""The result of a loss on 0/1 switches: by how much a constraint is violated, and the gradient."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint `violation <= 0` on switches, or a column of them, one per domain.
+    """A constraint `violation <= 0` on switches, or a column with one constraint per domain.
 
     The loss is max(0, multiplier * violation); violation, gradient and multiplier broadcast against each other.
     """
@@ -18,5 +18,5 @@ class Constraint:
     gradient: Tensor
 
     def loss_gradient(self, multiplier: Tensor) -> Tensor:
-        """Give the gradient of max(0, multiplier * violation) by the switches: nothing where the constraint holds."""
+        """Return the gradient of max(0, multiplier * violation) by the switches; 0 where the constraint holds."""
         return self.gradient * (multiplier * (self.violation > 0))

@@ -1,9 +1,9 @@
-"""The sharing losses of the paper and their counterpart, with closed-form gradients: one pass over the bits.
+"""The sharing losses of the paper, and one that pushes masks apart, with closed-form gradients.
 
-Legend: D = domains, M = switches of a domain, n = how many domains use a switch, b = one domain's own bit.
+Legend: D = domains, M = switches of a domain, n = number of domains that use a switch, b = the bit of one domain.
 
 On 0/1 masks the product over the domains (intersection) changes with a bit only where all other domains use the
-switch, n - b = D - 1, and the folded a + b - ab (union) only where no other does, n - b = 0.
+switch, n - b = D - 1. The folded a + b - ab (union) changes only where no other domain does, n - b = 0.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from prunus.losses.constraint import Constraint
 
 
 def intersection_constraint(mask_DM: Tensor, budget: float) -> Constraint:
-    """Ask all domains together to share as many kernels as the budget allows: 1 - |intersection| / (M * budget)."""
+    """Require all domains to share as many kernels as the budget allows: 1 - |intersection| / (M * budget)."""
     size, gradient_DM = intersection(mask_DM)
     allowed = mask_DM.shape[1] * budget
     return Constraint(1 - size / allowed, gradient_DM / -allowed)
 
 
 def union_constraint(mask_DM: Tensor, budget: float) -> Constraint:
-    """Ask all domains together to use no more kernels than the budget allows: |union| / M - budget."""
+    """Require all domains together to use no more kernels than the budget allows: |union| / M - budget."""
     size, gradient_DM = union(mask_DM)
     num_switches = mask_DM.shape[1]
     return Constraint(size / num_switches - budget, gradient_DM / num_switches)
 
 
 def jaccard_constraint(mask_DM: Tensor, budget: float) -> Constraint:
-    """Ask that what any domain uses, all use: 1 - |intersection| / |union|; the budget plays no part."""
+    """Require all domains to use the same kernels: 1 - |intersection| / |union|; the budget is ignored."""
     common, common_gradient_DM = intersection(mask_DM)
     total, total_gradient_DM = union(mask_DM)
     total = total.clamp(min=1)  # every switch off: 0 / 1 rather than 0 / 0
@@ -42,7 +42,7 @@ def jaccard_constraint(mask_DM: Tensor, budget: float) -> Constraint:
 def soft_overlap_constraint(mask_DM: Tensor, budget: float) -> Constraint:
     """Push the domains' masks apart (Chattopadhyay et al., ECCV 2020): the mean of |a and b| / |a or b| over all pairs.
 
-    The masks may be soft, with a b for "and" and a + b - a b for "or"; the budget plays no part.
+    The masks may be soft, with a b for "and" and a + b - a b for "or"; the budget is ignored.
     """
     values_DM = mask_DM.float() if mask_DM.dtype == torch.bool else mask_DM
     size_D, common_DD = values_DM.sum(1), values_DM @ values_DM.T
@@ -51,7 +51,7 @@ def soft_overlap_constraint(mask_DM: Tensor, budget: float) -> Constraint:
         len(mask_DM) * (len(mask_DM) - 1) / 2, 1
     )
     by_common_DD, by_total_DD = pairs_DD / total_DD, pairs_DD * common_DD / total_DD**2
-    # a bit of domain k: the overlap with j gains where j has it, and the total where j has it not
+    # a bit of domain k: the overlap with j grows where j has the bit, the total where it has not
     gradient_DM = by_common_DD @ values_DM - by_total_DD.sum(1, keepdim=True) + by_total_DD @ values_DM
     return Constraint((pairs_DD * common_DD / total_DD).sum() / 2, gradient_DM)
 
@@ -63,7 +63,7 @@ SHARING_LOSSES: dict[str, Callable[[Tensor, float], Constraint]] = {
     "soft_overlap": soft_overlap_constraint,
 }
 
-# losses that never hold: their weight is fixed, by default this one, and they move only the domains of the batch
+# losses that are never satisfied: their weight is fixed (default: this), and they move only the domains of the batch
 PENALTIES: dict[str, float] = {"soft_overlap": 10.0}
 
 
@@ -75,13 +75,13 @@ def find_sharing_loss(name: str) -> Callable[[Tensor, float], Constraint]:
 
 
 def intersection(mask_DM: Tensor) -> tuple[Tensor, Tensor]:
-    """Count the switches that all domains use, with the gradient by every bit."""
+    """Count the switches that all domains use; return the gradient by every bit as well."""
     used_by_M, others_DM = _count_users(mask_DM)
     return (used_by_M == len(mask_DM)).sum(), (others_DM == len(mask_DM) - 1).float()
 
 
 def union(mask_DM: Tensor) -> tuple[Tensor, Tensor]:
-    """Count the switches that any domain uses, with the gradient by every bit."""
+    """Count the switches that any domain uses; return the gradient by every bit as well."""
     used_by_M, others_DM = _count_users(mask_DM)
     return (used_by_M > 0).sum(), (others_DM == 0).float()
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from prunus.arrays import Bools
 from prunus.errors import BundleError
-from prunus.masks.copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches

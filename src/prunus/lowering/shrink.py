@@ -19,7 +19,7 @@ from prunus.lowering.operations import Kind, classify
 from prunus.lowering.plan import PrunePlan, follow, make_plan, on_cpu
 from prunus.lowering.trace import TracedNetwork
 from prunus.masks.adapter import Adapter
-from prunus.masks.copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.layout import switch_layout
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from prunus.errors import BackboneError
-from prunus.masks.copies import is_norm
+from prunus.masks.layer_copies import is_norm
 
 
 @dataclass(frozen=True)

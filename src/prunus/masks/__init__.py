@@ -1,1 +1,1 @@
-"""Kernel switches, per-domain norms and heads around a frozen network."""
+"""Switches, norms and heads of every domain around a frozen network."""

@@ -1,4 +1,4 @@
-"""The seam between a frozen network and a method: what a domain changes in it, what it learns, what that costs."""
+"""The interface between a frozen network and a method: what a domain changes, what it learns and what that costs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Branch = Callable[[Tensor, Tensor], Tensor]  # a layer's input and output -> wha
 
 @dataclass(frozen=True)
 class Cost:
-    """What one domain pays for an adapter beside the backbone it reads.
+    """What one domain adds to the backbone.
 
     Args:
-        weights: numbers of 32 bits that take part in convolutions.
+        weights: 32-bit numbers used in convolutions.
         switches: bits.
-        side: other numbers of 32 bits, such as norms, which the literature leaves out of its tables.
-        shared_weights: numbers of 32 bits in convolutions that all domains keep together.
-        macs: of its branches, for one image.
-        masks: convolution -> which of its weights are in use, broadcastable to them; all where left out.
+        side: other 32-bit numbers, such as norms, which the literature omits from its tables.
+        shared_weights: 32-bit numbers in convolutions that all domains share.
+        macs: multiply-accumulates of its branches for one image.
+        masks: the weights in use by convolution, broadcastable to them (default: all).
         owned: convolutions whose frozen weights are not read.
     """
 
@@ -37,42 +37,42 @@ class Cost:
 
 
 class Adapter(nn.Module):
-    """What a method lets every domain change in a frozen network; by itself nothing."""
+    """What every domain may change in a frozen network; the base class changes nothing."""
 
-    own_norms = False  # whether every domain has its own norms, so that their statistics may be learned
+    own_norms = False  # whether every domain has its own norms, whose statistics may then be updated
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Give the tensors that a domain puts in the place of the backbone's, by their names."""
+        """Return the tensors with which a domain replaces the backbone's, by name."""
         return {}
 
     def branches(self, domain: int) -> dict[str, Branch]:
-        """Give what a domain computes beside a layer, by the layer's name."""
+        """Return what a domain computes in parallel to layers, by layer name."""
         return {}
 
     def computing(self) -> AbstractContextManager[object]:
-        """Give what a forward pass is to be computed within."""
+        """Return a context manager that is active during a forward pass."""
         return nullcontext()
 
     def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor | None:
-        """Give what the method adds to the mean loss of the batch that was just seen in training."""
+        """Return what the method adds to the mean loss of the last training batch."""
         return None
 
     def adam_rows(self) -> list[nn.Parameter]:
-        """List the parameters that Adam learns, each with a row per domain; SGD learns the others."""
+        """Return the parameters that Adam learns, with one row per domain; SGD learns all others."""
         return []
 
     def stop(self, domain: int) -> str | None:
-        """Name the layer after which a domain leaves the network, if it does."""
+        """Return the layer after which a domain exits the network, if it does."""
         return None
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count what a domain pays; `run` has the layers that it runs through."""
+        """Count what a domain adds; `run` lists the layers it runs through."""
         return Cost()
 
 
-class LeavesEarly(Exception):  # noqa: N818  # not an error: a branch leaves the network with its logits
-    """Carries the logits of a domain that needs no further layer."""
+class LeavesEarly(Exception):  # noqa: N818  # not an error: a branch exits with its logits
+    """Raised with the logits of a domain that skips the remaining layers."""
 
     def __init__(self, logits: Tensor) -> None:
-        super().__init__("a branch has left the network")
+        super().__init__("a branch has exited the network")
         self.logits = logits

@@ -1,4 +1,4 @@
-"""Scores to 0/1 and back: the threshold that gradients pass through unchanged."""
+"""Turn scores into 0 and 1, with a threshold that passes gradients on unchanged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ START_SCORE = 1e-3
 
 
 def binarize(scores: Tensor, threshold: float = THRESHOLD) -> Tensor:
-    """Give 1 where a score is above the threshold, else 0; in the backward pass the threshold is the identity."""
+    """Return 1 where a score is above the threshold, else 0; the backward pass treats it as the identity."""
     hard = (scores > threshold).to(scores.dtype)
-    return hard + (scores - scores.detach())  # the bracket is exactly 0; any other grouping would round the ones
+    return hard + (scores - scores.detach())  # the bracket is exactly 0; any other grouping would round

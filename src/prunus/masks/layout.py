@@ -1,4 +1,4 @@
-"""Where each convolution's switches lie in one flat row.
+"""The position of each convolution's switches in one flat row.
 
 Legend: O = output channels, I = input channels of one group, M = all switches of a domain.
 """
@@ -21,7 +21,7 @@ PLAIN_CONVOLUTIONS = frozenset({"Conv2d", "Conv2dSame", "Conv2dSameExport"})
 
 @dataclass(frozen=True)
 class ConvShape:
-    """One convolution: its name and the shape of its weights."""
+    """The name of a convolution and the shape of its weights."""
 
     name: str
     out_channels: int
@@ -44,7 +44,7 @@ class ConvShape:
         return self.num_kernels * self.kernel_area
 
 
-# what one switch switches -> the shape of a convolution's switches, which broadcasts to its weights
+# what one switch controls -> the shape of a convolution's switches, which broadcasts to its weights
 GRANULARITIES: dict[str, Callable[[ConvShape], tuple[int, int, int, int]]] = {
     "kernel": lambda conv: (conv.out_channels, conv.in_channels, 1, 1),
     "weight": lambda conv: (conv.out_channels, conv.in_channels, *conv.kernel),
@@ -56,7 +56,7 @@ COARSE = ("filter", "input_channel")  # one switch for several kernels
 
 @dataclass(frozen=True)
 class SwitchLayout:
-    """All convolutions of a network in order, and their switches' places in the flat row."""
+    """All convolutions of a network in order, and the positions of their switches in the flat row."""
 
     convs: tuple[ConvShape, ...]
     granularity: str = "kernel"
@@ -67,11 +67,11 @@ class SwitchLayout:
         return sum(prod(self.shape(conv)) for conv in self.convs)
 
     def shape(self, conv: ConvShape) -> tuple[int, int, int, int]:
-        """Give the shape of a convolution's switches."""
+        """Return the shape of a convolution's switches."""
         return GRANULARITIES[self.granularity](conv)
 
     def views(self, row_M: Tensor) -> dict[str, Tensor]:
-        """View a flat row as one tensor per convolution, which broadcasts to its weights."""
+        """View a flat row as one tensor per convolution that broadcasts to its weights."""
         shapes = [self.shape(conv) for conv in self.convs]
         pieces = torch.split(row_M, [prod(shape) for shape in shapes], dim=-1)
         return {
@@ -80,9 +80,9 @@ class SwitchLayout:
         }
 
     def spread(self, rows_DM: Tensor) -> Tensor:
-        """Give every kernel the value of its switch; finer switches are left as they are.
+        """Repeat coarse switches for each of their kernels; return finer switches unchanged.
 
-        Budgets and sharing losses count kernels, so that they mean the same at every granularity.
+        Budgets and sharing losses count kernels and therefore mean the same at every granularity.
         """
         if self.granularity not in COARSE:
             return rows_DM
@@ -108,26 +108,26 @@ class SwitchLayout:
 
 
 def convolutions(network: nn.Module) -> tuple[ConvShape, ...]:
-    """Find every convolution of a network, the stem and 1x1 ones too."""
+    """Return every convolution of a network, including the stem and 1x1 convolutions."""
     convs = []
     for name, module in network.named_modules():
         kind = type(module).__name__
         if isinstance(module, UNSUPPORTED) or kind in UNSUPPORTED_NAMES:
-            raise BackboneError(f"layer {name!r} is a {kind}, which cannot be switched; choose a network without it")
+            raise BackboneError(f"layer {name!r} is a {kind}, which is unsupported; choose a network without it")
         if not isinstance(module, nn.Conv2d):
             continue
         if kind not in PLAIN_CONVOLUTIONS:
             raise BackboneError(
-                f"layer {name!r} is a {kind}, which changes its weights before use, so that a kernel switched off "
-                f"could come back; choose a network with plain convolutions"
+                f"layer {name!r} is a {kind}, which changes its weights before use and could undo a switch; "
+                "choose a network with plain convolutions"
             )
         out_channels, in_channels, height, width = module.weight.shape
         convs.append(ConvShape(name, out_channels, in_channels, (height, width)))
     if not convs:
-        raise BackboneError("the network has no 2-D convolution, so nothing to switch; choose another")
+        raise BackboneError("the network has no 2-D convolution to switch; choose a convolutional network")
     return tuple(convs)
 
 
 def switch_layout(network: nn.Module, granularity: str = "kernel") -> SwitchLayout:
-    """Lay out a switch per kernel, or whatever else is switched, for all convolutions of a network."""
+    """Lay out the switches of all convolutions of a network."""
     return SwitchLayout(convolutions(network), granularity)

@@ -1,4 +1,4 @@
-"""One frozen network that serves many domains; the domain is an argument."""
+"""One frozen network for many domains; the domain is an argument of the forward pass."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch.func import functional_call
 
 from prunus.errors import UnknownNameError
 from prunus.masks.adapter import Adapter, Branch, LeavesEarly
-from prunus.masks.copies import COUNTERS
+from prunus.masks.layer_copies import COUNTERS
 from prunus.masks.switches import Switches
 
 
 class MultiDomainNet(nn.Module):
     """A frozen backbone, what each domain changes in it, and a linear head per domain.
 
-    A forward pass runs the backbone once with the domain's tensors in the place of its own and the domain's branches
-    beside its layers, so that no layer has to know which domain is being served and any architecture works as it is.
+    A forward pass runs the backbone once, with the domain's tensors in place of its own and the domain's branches
+    hooked to its layers. No layer needs to know the domain, and any architecture works unmodified.
     """
 
     def __init__(
@@ -41,40 +41,41 @@ class MultiDomainNet(nn.Module):
 
     @property
     def adapters(self) -> list[Adapter]:
-        """List what the method adds, in order."""
+        """Return the adapters of the method in order."""
         return [cast("Adapter", adapter) for adapter in self.adapter_list]
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Name the domains in order."""
+        """Return the names of the domains in order."""
         return tuple(self.classes)
 
     @property
     def device(self) -> torch.device:
-        """Where the network computes."""
+        """The device of the parameters."""
         return next(self.heads.parameters()).device
 
     @property
     def switches(self) -> Switches | None:
-        """Give the switches, if the method has any."""
-        return next((part for part in self.adapters if isinstance(part, Switches)), None)
+        """Return the switches, if the method has any."""
+        return next((adapter for adapter in self.adapters if isinstance(adapter, Switches)), None)
 
     def index(self, domain: str) -> int:
-        """Look up a domain's place."""
+        """Return the index of a domain."""
         if domain not in self.classes:
             raise UnknownNameError("domain", domain, self.classes)
         return self.domains.index(domain)
 
     def tensors(self, domain: str) -> dict[str, Tensor]:
-        """Collect everything in which this domain differs from the backbone."""
-        index, frozen = self.index(domain), dict(self.network.named_parameters())
+        """Collect the tensors in which a domain differs from the backbone."""
+        index = self.index(domain)
+        frozen = dict(self.network.named_parameters())
         changed: dict[str, Tensor] = {}
         for adapter in self.adapters:
             changed.update(adapter.tensors(index, frozen))
         return changed
 
     def forward(self, images: Tensor, domain: str) -> Tensor:
-        """Classify images of one domain: logits."""
+        """Compute the logits of images of one domain."""
         index = self.index(domain)
         try:
             with ExitStack() as stack:
@@ -88,13 +89,13 @@ class MultiDomainNet(nn.Module):
         return logits
 
     def extra_loss(self, domain: str, logits: Tensor, labels: Tensor) -> Tensor | None:
-        """Sum what the method adds to the mean loss of the batch that was just seen in training."""
+        """Sum what the method adds to the mean loss of the last training batch."""
         index = self.index(domain)
         losses = [loss for adapter in self.adapters if (loss := adapter.loss(index, logits, labels)) is not None]
         return torch.stack(losses).sum() if losses else None
 
     def train(self, mode: bool = True) -> MultiDomainNet:
-        """Switch to training; norms that all domains share stay as they were pretrained."""
+        """Set the training mode; norms shared by all domains stay in evaluation mode."""
         super().train(mode)
         if not any(adapter.own_norms for adapter in self.adapters):
             self.network.eval()
@@ -107,7 +108,7 @@ class MultiDomainNet(nn.Module):
 
 @contextmanager
 def _branching(network: nn.Module, branches: Mapping[str, Branch]) -> Iterator[None]:
-    """Let branches see the layers they stand beside for the time of one forward pass."""
+    """Hook branches to their layers during one forward pass."""
     handles = []
     try:
         for name, branch in branches.items():

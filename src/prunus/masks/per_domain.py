@@ -1,4 +1,4 @@
-"""Tensors by domain and name."""
+"""Named tensors, one set per domain."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ NONE: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class PerDomain(nn.Module):
-    """Copies of named tensors, a set for every domain: some to be learned, others only kept, such as statistics."""
+    """Copies of named tensors for every domain: parameters to be learned, and buffers such as running statistics."""
 
-    def __init__(self, learned: Mapping[str, Tensor], num_domains: int, kept: Mapping[str, Tensor] = NONE) -> None:
+    def __init__(self, learned: Mapping[str, Tensor], num_domains: int, buffers: Mapping[str, Tensor] = NONE) -> None:
         super().__init__()
         self.sets = nn.ModuleList(nn.Module() for _ in range(num_domains))
-        for each in self.sets:
-            for name, tensor in learned.items():  # a registered name must not hold a dot
-                each.register_parameter(name.replace(".", "/"), nn.Parameter(tensor.detach().clone()))
-            for name, tensor in kept.items():
-                each.register_buffer(name.replace(".", "/"), tensor.detach().clone())
+        for module in self.sets:
+            for name, tensor in learned.items():  # torch allows no dots in registered names
+                module.register_parameter(name.replace(".", "/"), nn.Parameter(tensor.detach().clone()))
+            for name, tensor in buffers.items():
+                module.register_buffer(name.replace(".", "/"), tensor.detach().clone())
 
     def of(self, domain: int) -> dict[str, Tensor]:
-        """Give one domain's tensors."""
-        each = self.sets[domain]
-        return {name.replace("/", "."): tensor for name, tensor in chain(each.named_parameters(), each.named_buffers())}
+        """Return one domain's tensors by name."""
+        module = self.sets[domain]
+        tensors = chain(module.named_parameters(), module.named_buffers())
+        return {name.replace("/", "."): tensor for name, tensor in tensors}

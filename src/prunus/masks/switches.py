@@ -1,4 +1,4 @@
-"""All domains' switches in one flat tensor: what makes losses, optimizer and counts single operations.
+"""All domains' switches in one flat tensor, which makes losses, optimizer steps and counts single operations.
 
 Legend: D = domains, M = switches of a domain, O = output channels, I = input channels of one group.
 """
@@ -17,41 +17,42 @@ from prunus.masks.layout import SwitchLayout
 
 
 class Switches(Adapter):
-    """A learned score per domain and switch; what it switches takes part where the score is above the threshold."""
+    """A learned score per domain and switch; a switch is on where its score is above the threshold."""
 
     def __init__(
         self, layout: SwitchLayout, num_domains: int, start: float = START_SCORE, threshold: float = THRESHOLD
     ) -> None:
         super().__init__()
-        self.layout, self.threshold = layout, threshold
+        self.layout = layout
+        self.threshold = threshold
         self.scores_DM = nn.Parameter(torch.full((num_domains, layout.num_switches), start))
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Give the convolution weights as one domain sees them."""
+        """Return the convolution weights of one domain, 0 where a switch is off."""
         bits = self.bits(domain)
         return {f"{name}.weight": frozen[f"{name}.weight"] * mask for name, mask in bits.items()}
 
     def bits(self, domain: int) -> dict[str, Tensor]:
-        """Give a domain's switches by convolution as 0 and 1, with gradients to the scores."""
+        """Return a domain's switches by convolution as 0 and 1, with gradients to the scores."""
         return self.layout.views(binarize(self.scores_DM[domain], self.threshold))
 
     def masks(self) -> Tensor:
-        """Give all switches as they stand, detached: (D, M) booleans."""
+        """Return all switches, detached: (D, M) booleans."""
         return self.scores_DM.detach() > self.threshold
 
     def kernel_masks(self) -> Tensor:
-        """Give what is on, kernel by kernel, or weight by weight where single weights are switched: booleans."""
+        """Return which kernels are on, or which weights if single weights are switched: booleans."""
         return self.layout.spread(self.masks())
 
     def layer_masks(self) -> dict[str, Tensor]:
-        """Give the switches of every convolution, a row per domain: booleans."""
+        """Return the switches of every convolution with one row per domain: booleans."""
         return self.layout.views(self.masks())
 
     def adam_rows(self) -> list[nn.Parameter]:
-        """Learn the scores with Adam."""
+        """Return the scores."""
         return [self.scores_DM]
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count a bit per switch."""
+        """Count one bit per switch."""
         masks = {name: mask[domain] for name, mask in self.layer_masks().items()}
         return Cost(switches=self.layout.num_switches, masks=masks)

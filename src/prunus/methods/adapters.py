@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.masks.adapter import Adapter, Branch, Cost
-from prunus.masks.copies import COUNTERS, DomainNorms
+from prunus.masks.layer_copies import COUNTERS, DomainNorms
 from prunus.masks.layout import convolutions
 from prunus.masks.per_domain import PerDomain
 from prunus.methods.method import Method, NoOptions

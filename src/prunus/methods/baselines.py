@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prunus.backbone.zoo import Backbone
 from prunus.masks.adapter import Adapter
-from prunus.masks.copies import Copies, DomainNorms
+from prunus.masks.layer_copies import DomainNorms, LayerCopies
 from prunus.methods.method import Method, NoOptions
 
 
@@ -22,7 +22,7 @@ def build_bn(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> 
 
 def build_finetune(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
     """Give every domain its own copy of everything."""
-    return [Copies(backbone.network, [name for name, _ in backbone.network.named_modules()], len(classes))]
+    return [LayerCopies(backbone.network, [name for name, _ in backbone.network.named_modules()], len(classes))]
 
 
 FEATURE = Method(

@@ -10,7 +10,7 @@ import torch
 
 from prunus.backbone.probe import Probe
 from prunus.masks.adapter import Adapter, Cost
-from prunus.masks.copies import COUNTERS
+from prunus.masks.layer_copies import COUNTERS
 from prunus.masks.layout import ConvShape, convolutions
 from prunus.masks.network import MultiDomainNet
 from prunus.measure.cost import CostReport, DomainCost, LayerCost, count_layer

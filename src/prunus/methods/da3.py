@@ -22,7 +22,7 @@ from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.masks.adapter import Adapter, Branch, Cost
-from prunus.masks.copies import norm_layers
+from prunus.masks.layer_copies import norm_layers
 from prunus.masks.per_domain import PerDomain
 from prunus.methods.adapters import adapted_convs
 from prunus.methods.frugal_backward import FrugalBackward

@@ -21,7 +21,7 @@ from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.errors import BackboneError
 from prunus.masks.adapter import Adapter, Branch, Cost, LeavesEarly
-from prunus.masks.copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms
 from prunus.methods.adapters import ParallelAdapters
 from prunus.methods.method import Method
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.masks.adapter import Adapter
-from prunus.masks.copies import Copies, DomainNorms
+from prunus.masks.layer_copies import DomainNorms, LayerCopies
 from prunus.masks.layout import convolutions
 from prunus.methods.method import Method
 
@@ -47,8 +47,8 @@ def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[
     own = own_layers(names, options)
     others = [name for name in names if name not in own]
     return [
-        Copies(network, own, len(classes)),
-        Copies(network, others, len(classes), together=True),
+        LayerCopies(network, own, len(classes)),
+        LayerCopies(network, others, len(classes), together=True),
         DomainNorms(network, len(classes)),
     ]
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from prunus.backbone.zoo import Backbone
 from prunus.config import Granularity, Settings
 from prunus.masks.adapter import Adapter
-from prunus.masks.copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.layout import switch_layout
 from prunus.masks.switches import Switches
 from prunus.methods.method import Method

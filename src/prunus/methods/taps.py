@@ -18,7 +18,7 @@ from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.binarize import binarize
-from prunus.masks.copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.layout import convolutions
 from prunus.masks.per_domain import PerDomain
 from prunus.methods.method import Method

@@ -20,7 +20,7 @@ from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.masks.adapter import Adapter, Cost
-from prunus.masks.copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.layout import SwitchLayout, switch_layout
 from prunus.masks.switches import Switches
 from prunus.methods.method import Method

@@ -1,1 +1,1 @@
-"""Learn all domains together: one loop, exactly resumable."""
+"""Train all domains together: one loop that resumes exactly."""

@@ -1,37 +1,40 @@
-"""Save and take back the whole state of a training: safetensors and JSON, no pickle."""
+"""Save and read the whole state of a training run: safetensors and JSON, no pickle."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from prunus.config import Recipe
 from prunus.errors import TrainingError
 from prunus.files import write_atomically
+from prunus.images import Preprocess
 from prunus.training.learner import Learner
 
 FORMAT_VERSION = 2
 
 
-@dataclass(frozen=True)
-class Identity:
-    """What a checkpoint belongs to: resuming with another recipe, backbone or data would not be the same run."""
+class Identity(BaseModel):
+    """The recipe, backbone and data of a run: with any other, it would be a different run."""
 
-    recipe: dict[str, Any]
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    recipe: Recipe
     backbone: str
     domains: dict[str, str]
     classes: dict[str, tuple[str, ...]]
-    preprocess: dict[str, dict[str, Any]]
+    preprocess: dict[str, Preprocess]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """State after `step` of `total_steps` optimizer steps."""
+    """The state after `step` of `total_steps` optimizer steps."""
 
     step: int
     total_steps: int
@@ -40,25 +43,32 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, learner: Learner, step: int, total_steps: int, identity: Identity) -> None:
-    """Write a checkpoint in the place of the last one."""
-    header = {"format_version": FORMAT_VERSION, "step": step, "total_steps": total_steps, "identity": asdict(identity)}
+    """Replace the last checkpoint by a new one."""
+    content = identity.model_dump(mode="json")
+    header = {"format_version": FORMAT_VERSION, "step": step, "total_steps": total_steps, "identity": content}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in learner.tensors().items()}
     write_atomically(path, save(tensors, {"prunus": json.dumps(header)}))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint, checking that it is one of ours."""
+    """Read a checkpoint and refuse files that are damaged, foreign or of another format."""
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads(file.metadata()["prunus"])
+            version = header.get("format_version")
+            if version != FORMAT_VERSION:
+                raise TrainingError(
+                    f"{path} has checkpoint format {version}, but this version of prunus reads format "
+                    f"{FORMAT_VERSION}; open it with the version that wrote it"
+                )
+            identity = Identity.model_validate_json(json.dumps(header["identity"]))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+            return Checkpoint(header["step"], header["total_steps"], identity, tensors)
     except FileNotFoundError:
-        raise TrainingError(
-            f"there is no checkpoint {path}; train first with: prunus train recipe.toml --out DIR"
-        ) from None
-    except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise TrainingError(f"no checkpoint at {path}; train first: prunus train recipe.toml --out DIR") from None
+    except (SafetensorError, OSError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise TrainingError(f"{path} is not a readable checkpoint: {error}") from None
-    if header.get("format_version") != FORMAT_VERSION:
-        found = header.get("format_version")
-        raise TrainingError(f"{path} has the checkpoint format {found}, this version reads {FORMAT_VERSION}")
-    return Checkpoint(header["step"], header["total_steps"], Identity(**header["identity"]), tensors)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise TrainingError(f"{path} is not a readable checkpoint: {key}: {first['msg']}") from None

@@ -1,11 +1,11 @@
-"""One optimizer step on a batch of one or more domains, and all state that a step changes.
+"""One optimizer step on a batch of one or more domains, and all the state that a step changes.
 
 Legend: D = domains, M = switches of a domain, K = kernels, B = batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,12 +36,14 @@ class Learner:
     """A network with its optimizers and multipliers; `step` is the whole method of the paper."""
 
     def __init__(self, net: MultiDomainNet, recipe: Recipe) -> None:
-        self.net, self.recipe, self.chosen = net, recipe, choose_method(recipe)
-        training, device, num_domains = recipe.training, net.device, len(net.domains)
+        self.net = net
+        self.recipe = recipe
+        self.chosen = choose_method(recipe)
+        training = recipe.training
         rows = [parameter for adapter in net.adapters for parameter in adapter.adam_rows()]
-        apart = {id(parameter) for parameter in rows}
-        others = [p for p in net.parameters() if p.requires_grad and id(p) not in apart]
-        # matrices and kernels that a method learns inside the network; heads, norms and scores are none
+        row_ids = {id(parameter) for parameter in rows}
+        others = [p for p in net.parameters() if p.requires_grad and id(p) not in row_ids]
+        # matrices and kernels that a method learns inside the network, as opposed to heads, norms and scores
         weights = {id(p) for adapter in net.adapters for p in adapter.parameters() if p.ndim > 1}
         groups = [
             {"params": [p for p in others if id(p) not in weights], "base_lr": training.lr},
@@ -50,10 +52,11 @@ class Learner:
         self.sgd = torch.optim.SGD(groups, lr=training.lr, momentum=training.momentum)
         self.adams = [RowAdam(parameter) for parameter in rows]
         self.sharing = find_sharing_loss(self.chosen.sharing) if self.chosen.sharing else None
-        self.budget_multiplier_D = torch.zeros(num_domains, device=device)
-        fixed = 0.0 if self.chosen.weight == "learned" else self.chosen.weight
-        self.sharing_multiplier = torch.tensor(fixed, device=device)
-        self.tally_D3 = torch.zeros(num_domains, 3, dtype=torch.float64, device=device)  # loss, right, seen this epoch
+        self.budget_multiplier_D = torch.zeros(len(net.domains), device=net.device)
+        start = 0.0 if self.chosen.weight == "learned" else self.chosen.weight
+        self.sharing_multiplier = torch.tensor(start, device=net.device)
+        # this epoch's sum of losses, correct answers and images seen
+        self.tally_D3 = torch.zeros(len(net.domains), 3, dtype=torch.float64, device=net.device)
 
     def step(self, batches: Sequence[Batch], epoch: int) -> None:
         """Learn from one batch: cross-entropy, then the closed-form gradients of the budget and sharing losses."""
@@ -85,10 +88,12 @@ class Learner:
         self._count(batch, loss.detach(), logits.detach())
 
     def _constrain(self, switches: Switches, active_D: Tensor) -> Tensor:
-        """Add the gradients of the budget and sharing losses; give the domains whose switches move."""
-        gradient_DM, mask_DK = switches.scores_DM.grad, switches.kernel_masks()
+        """Add the gradients of the budget and sharing losses; return which domains' switches move."""
+        gradient_DM = switches.scores_DM.grad
+        mask_DK = switches.kernel_masks()
         assert gradient_DM is not None
-        budget, rate = self.recipe.budget, self.recipe.training.dual_rate
+        budget = self.recipe.budget
+        rate = self.recipe.training.dual_rate
         if self.chosen.method.has_budget:
             limit = budget_constraint(mask_DK, budget)
             climbed_D = ascend(self.budget_multiplier_D, limit.violation[:, 0], rate)
@@ -104,7 +109,7 @@ class Learner:
                 gradient_DM += pulled_DM * active_D[:, None]
                 return active_D
             gradient_DM += pulled_DM
-            return active_D | (shared.violation > 0)  # it moves all domains, whoever the batch is from
+            return active_D | (shared.violation > 0)  # it moves all domains, not only those of the batch
         return active_D
 
     def _num_drops(self, epoch: int) -> int:
@@ -112,13 +117,13 @@ class Learner:
         return sum(epoch >= round(share * training.epochs) for share in training.lr_drops)
 
     def _count(self, batch: Batch, loss: Tensor, logits: Tensor) -> None:
-        right = (logits.argmax(1) == batch.labels).sum()
+        correct = (logits.argmax(1) == batch.labels).sum()
         seen = torch.full_like(loss, len(batch.labels))
-        self.tally_D3[batch.domain] += torch.stack([loss, right.to(loss.dtype), seen]).double()
+        self.tally_D3[batch.domain] += torch.stack([loss, correct.to(loss.dtype), seen]).double()
 
     def tensors(self) -> dict[str, Tensor]:
-        """Name all state that the next step depends on, the frozen backbone left out."""
-        state = {f"net/{k}": v for k, v in self.net.state_dict().items() if not k.startswith("network.")}
+        """Return all state that the next step depends on by name, without the frozen backbone."""
+        state = network_state(self.net)
         names = {id(parameter): name for name, parameter in self.net.named_parameters()}
         for parameter, entry in self.sgd.state.items():
             if entry.get("momentum_buffer") is not None:
@@ -128,15 +133,26 @@ class Learner:
         duals = {"budget": self.budget_multiplier_D, "sharing": self.sharing_multiplier}
         return state | {f"multiplier/{name}": tensor for name, tensor in duals.items()} | {"tally": self.tally_D3}
 
-    @torch.no_grad()
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Take back state that `tensors` gave."""
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Continue from state that `tensors` returned."""
         for name, parameter in self.net.named_parameters():
             if f"momentum/{name}" in tensors:
                 self.sgd.state[parameter]["momentum_buffer"] = tensors[f"momentum/{name}"].to(parameter.device)
-        for name, tensor in self.tensors().items():
-            if name not in tensors or tensors[name].shape != tensor.shape:
-                raise TrainingError(
-                    f"the checkpoint has no fitting {name!r}; was it made by another version of prunus?"
-                )
-            tensor.copy_(tensors[name])
+        copy_state(tensors, self.tensors())
+
+
+def network_state(net: MultiDomainNet) -> dict[str, Tensor]:
+    """Return what a network has learned by its name in checkpoints, without the frozen backbone."""
+    return {f"net/{key}": tensor for key, tensor in net.state_dict().items() if not key.startswith("network.")}
+
+
+@torch.no_grad()
+def copy_state(saved: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
+    """Copy saved tensors into those of the same name; all of them must be there and fit."""
+    for name, tensor in state.items():
+        if name not in saved or saved[name].shape != tensor.shape:
+            raise TrainingError(
+                f"the checkpoint holds no {name!r} of shape {tuple(tensor.shape)}; "
+                "it was probably written by another version of prunus: train again, or use that version"
+            )
+        tensor.copy_(saved[name])

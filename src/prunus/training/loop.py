@@ -31,7 +31,7 @@ STEPS_BETWEEN_REPORTS = 20  # reading a loss makes a GPU wait
 
 @dataclass(frozen=True)
 class DomainData:
-    """One domain's decoded images and how they are prepared."""
+    """One domain's decoded images and their preprocessing."""
 
     name: str
     preprocess: Preprocess
@@ -48,11 +48,13 @@ def fit(
     observer: Observer,
     start: Checkpoint | None = None,
 ) -> None:
-    """Train to the end of the recipe, from a checkpoint if one is given, saving to `file` as it goes."""
-    training, seed = learner.recipe.training, learner.recipe.seed
+    """Train to the end of the recipe, from the beginning or from a checkpoint, and save to `file` regularly."""
+    training = learner.recipe.training
+    seed = learner.recipe.seed
     strategy = "individual" if learner.chosen.method.individual else training.strategy
     plan = (strategy, [len(domain.train) for domain in data], training.batch_size, training.epochs)
-    total, first = num_steps(*plan), start.step if start else 0
+    total = num_steps(*plan)
+    first = start.step if start else 0
     if start:
         learner.restore(start.tensors)
     saved_at = time.monotonic()
@@ -62,7 +64,7 @@ def fit(
             for done, (step, ends_epoch) in enumerate(
                 islice(_mark_ends(schedule(*plan, seed)), first, None), first + 1
             ):
-                # a seed per step, for dropout inside a backbone too: any step can be done again
+                # a seed per step, also for dropout inside a backbone, makes any step repeatable
                 generator = torch.manual_seed(_step_seed(seed, done))
                 learner.step([_prepare(data, d, indices, generator, learner) for d, indices in step.parts], step.epoch)
                 observer.stepped(done, step.epoch)
@@ -80,21 +82,21 @@ def fit(
                     saved_at = time.monotonic()
                 if stopping and done < total:
                     raise TrainingInterrupted(
-                        f"stopped and saved at step {done} of {total}; go on with: prunus train --resume {file.parent}"
+                        f"saved at step {done} of {total}; continue with: prunus train --resume {file.parent}"
                     )
     finally:
         observer.ended()
 
 
 def net_logits(net: MultiDomainNet, domain: str) -> Logits:
-    """Give a network as a function from arrays to logits, for measuring."""
+    """Return a function that computes the logits of arrays of images, for measuring."""
 
     @torch.inference_mode()
-    def logits(images: Floats) -> Floats:
-        found: Floats = net(torch.from_numpy(images).to(net.device), domain).cpu().numpy()
-        return found
+    def compute(images: Floats) -> Floats:
+        logits: Floats = net(torch.from_numpy(images).to(net.device), domain).cpu().numpy()
+        return logits
 
-    return logits
+    return compute
 
 
 def _mark_ends(steps: Iterator[Step]) -> Iterator[tuple[Step, bool]]:
@@ -116,7 +118,8 @@ def _prepare(
     generator: torch.Generator,
     learner: Learner,
 ) -> Batch:
-    source, device = data[domain], learner.net.device
+    source = data[domain]
+    device = learner.net.device
     stored: Tensor = torch.from_numpy(np.asarray(source.train.images[indices])).to(device, non_blocking=True)
     crops = random_crops(stored, source.preprocess.size, source.mirror, generator)
     labels = torch.from_numpy(source.train.labels[indices]).to(device, non_blocking=True)
@@ -127,18 +130,18 @@ def _check_losses(learner: Learner, step: int, file: Path) -> None:
     finite_D = torch.isfinite(learner.tally_D3).all(1).tolist()
     bad = [name for name, finite in zip(learner.net.domains, finite_D, strict=True) if not finite]
     if bad:
-        raise TrainingError(f"the loss of domain {bad[0]!r} is not a number at step {step}; {_kept(file)}")
+        raise TrainingError(f"the loss of domain {bad[0]!r} is not a number at step {step}; {_advice(file)}")
 
 
 def _check_state(learner: Learner, step: int, file: Path) -> None:
     for name, tensor in learner.tensors().items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise TrainingError(f"{name} is not finite any more at step {step}; {_kept(file)}")
+            raise TrainingError(f"{name} is no longer finite at step {step}; {_advice(file)}")
 
 
-def _kept(file: Path) -> str:
-    kept = f"the last good state is kept in {file}" if file.exists() else "nothing was saved yet"
-    return f"{kept}; try a smaller training.lr"
+def _advice(file: Path) -> str:
+    saved = f"the last good state is in {file}" if file.exists() else "nothing was saved yet"
+    return f"{saved}; try a smaller training.lr"
 
 
 def _cuda_devices(learner: Learner) -> list[torch.device]:
@@ -146,23 +149,24 @@ def _cuda_devices(learner: Learner) -> list[torch.device]:
 
 
 def _report(learner: Learner, data: Sequence[DomainData], epoch: int, step: int, validate: bool) -> EpochReport:
-    net, switches = learner.net.eval(), learner.net.switches
-    mask_DM = switches.kernel_masks() if switches else torch.ones(len(data), 1, dtype=torch.bool)
+    net = learner.net.eval()
+    mask_DK = net.switches.kernel_masks() if net.switches else torch.ones(len(data), 1, dtype=torch.bool)
     progress = {}
     for index, domain in enumerate(data):
-        loss, right, seen = learner.tally_D3[index].tolist()
+        loss, correct, seen = learner.tally_D3[index].tolist()
         if seen == 0:
-            continue  # trained at another time: the strategy may take domains one after the other
+            continue  # the strategy may train domains one after the other
         held_out = None
         if validate and domain.validation is not None:
             held_out = accuracy(net_logits(net, domain.name), domain.validation, domain.preprocess)
         progress[domain.name] = DomainProgress(
             loss / seen,
-            right / seen,
+            correct / seen,
             held_out,
-            float(mask_DM[index].float().mean()),
+            float(mask_DK[index].float().mean()),
             float(learner.budget_multiplier_D[index]),
         )
     net.train()
-    union, common = float(mask_DM.any(0).float().mean()), float(mask_DM.all(0).float().mean())
-    return EpochReport(epoch, step, progress, union, common, float(learner.sharing_multiplier))
+    union = float(mask_DK.any(0).float().mean())
+    intersection = float(mask_DK.all(0).float().mean())
+    return EpochReport(epoch, step, progress, union, intersection, float(learner.sharing_multiplier))

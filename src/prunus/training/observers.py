@@ -1,21 +1,23 @@
-"""Who watches a training: each observer overrides only what it wants to know."""
+"""Observers of a training run: each overrides only the events it is interested in."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from prunus.errors import MissingExtraError
 from prunus.files import storage_error, write_atomically
 
+P = ParamSpec("P")
+
 
 @dataclass(frozen=True)
 class DomainProgress:
-    """How one domain did in an epoch; `validation_accuracy` is None where nothing is held out."""
+    """Results of one domain in an epoch; `validation_accuracy` is None if no images are held out."""
 
     loss: float
     train_accuracy: float
@@ -26,7 +28,7 @@ class DomainProgress:
 
 @dataclass(frozen=True)
 class EpochReport:
-    """How all domains stand at the end of an epoch."""
+    """Results of all domains in an epoch."""
 
     epoch: int
     step: int
@@ -37,45 +39,45 @@ class EpochReport:
 
 
 class Observer:
-    """Sees a training pass by; does nothing by itself."""
+    """Base class of observers; ignores every event."""
 
     def noted(self, message: str) -> None:
-        """Something is worth knowing."""
+        """Receive a note for the user."""
 
     def loaded(self, domain: str, done: int, total: int) -> None:
-        """One more image of a domain is decoded."""
+        """Count one more decoded image of a domain."""
 
     def started(self, step: int, total_steps: int) -> None:
-        """Training begins, or goes on, at a step."""
+        """Begin or continue training at a step."""
 
     def stepped(self, step: int, epoch: int) -> None:
-        """One optimizer step is done."""
+        """Finish one optimizer step."""
 
     def progressed(self, report: EpochReport) -> None:
-        """Some steps of an epoch are done; nothing is measured on validation images yet."""
+        """Receive intermediate results within an epoch, without validation accuracies."""
 
     def epoch_ended(self, report: EpochReport) -> None:
-        """All domains have had their turn."""
+        """Receive the results of a whole epoch."""
 
     def ended(self) -> None:
-        """Training is over, well or not."""
+        """Clean up after training, whether it succeeded or not."""
 
 
 class JsonlLog(Observer):
-    """One JSON line per epoch; what was written after the last checkpoint is written again on resume."""
+    """A log with one JSON line per epoch; epochs after the last checkpoint are written again on resume."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._began = time.monotonic()
 
     def started(self, step: int, total_steps: int) -> None:
-        """Drop the lines of steps that will be done again."""
+        """Remove the lines of steps that will be repeated."""
         kept = [entry for entry in read_log(self.path) if entry["step"] <= step]
         self._began = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
         write_atomically(self.path, "".join(json.dumps(entry) + "\n" for entry in kept).encode())
 
     def epoch_ended(self, report: EpochReport) -> None:
-        """Append the epoch."""
+        """Append one line."""
         entry = asdict(report) | {"seconds": round(time.monotonic() - self._began, 3)}
         try:
             with self.path.open("a") as file:
@@ -85,7 +87,7 @@ class JsonlLog(Observer):
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Read a log's epochs; a last line that a kill cut short is left out."""
+    """Read the epochs of a log, without a last line that was cut short when the process was killed."""
     entries = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -96,14 +98,14 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 class TensorBoardLog(Observer):
-    """The same numbers as curves."""
+    """The log as curves for TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._writer: Any = None
 
     def started(self, step: int, total_steps: int) -> None:
-        """Open the event file; points of steps that will be done again are dropped."""
+        """Open the event file and remove the points of steps that will be repeated."""
         try:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  # optional package
         except ImportError:
@@ -124,43 +126,26 @@ class TensorBoardLog(Observer):
         self._writer.close()
 
 
+def _pass_on(event: Callable[Concatenate[Observer, P], None]) -> Callable[Concatenate[Observers, P], None]:
+    """Return a method that passes an event on to every observer."""
+
+    def tell(self: Observers, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        for observer in self.observers:
+            getattr(observer, event.__name__)(*args, **kwargs)
+
+    return tell
+
+
 class Observers(Observer):
     """Several observers as one."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = observers
+        self.observers = observers
 
-    def noted(self, message: str) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.noted(message)
-
-    def loaded(self, domain: str, done: int, total: int) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.loaded(domain, done, total)
-
-    def started(self, step: int, total_steps: int) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.started(step, total_steps)
-
-    def stepped(self, step: int, epoch: int) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.stepped(step, epoch)
-
-    def progressed(self, report: EpochReport) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.progressed(report)
-
-    def epoch_ended(self, report: EpochReport) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.epoch_ended(report)
-
-    def ended(self) -> None:
-        """Tell all."""
-        for observer in self._observers:
-            observer.ended()
+    noted = _pass_on(Observer.noted)
+    loaded = _pass_on(Observer.loaded)
+    started = _pass_on(Observer.started)
+    stepped = _pass_on(Observer.stepped)
+    progressed = _pass_on(Observer.progressed)
+    epoch_ended = _pass_on(Observer.epoch_ended)
+    ended = _pass_on(Observer.ended)

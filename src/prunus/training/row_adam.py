@@ -2,8 +2,8 @@
 
 Legend: D = domains, M = switches of a domain.
 
-torch.optim.Adam knows one step count per tensor and moves every row by its momentum even where a domain had no
-gradient; here a domain that takes no part in a step is left exactly as it was.
+torch.optim.Adam keeps one step count per tensor and moves every row by its momentum, even rows without a gradient.
+Here a domain that takes no part in a step stays exactly as it was.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ class RowAdam:
 
     def __init__(self, parameter: Tensor, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
         self.parameter = parameter
-        self.betas, self.eps = betas, eps
+        self.betas = betas
+        self.eps = eps
         self.mean_DM = torch.zeros_like(parameter)
         self.square_DM = torch.zeros_like(parameter)
         self.steps_D = torch.zeros(len(parameter), device=parameter.device)
 
     @torch.no_grad()
     def step(self, active_D: Tensor, lr: float) -> None:
-        """Move the active rows by their gradients; all in tensors, so that nothing waits for the device."""
+        """Move the active rows by their gradients; nothing is read back, so the CPU never waits for the device."""
         assert self.parameter.grad is not None
-        gradient_DM, (first, second) = self.parameter.grad, self.betas
+        gradient_DM = self.parameter.grad
+        first, second = self.betas
         active_D1 = active_D.to(gradient_DM.dtype)[:, None]
         self.steps_D += active_D
         self.mean_DM.add_((gradient_DM - self.mean_DM).mul_(active_D1 * (1 - first)))
@@ -37,5 +39,5 @@ class RowAdam:
         self.parameter.sub_(self.mean_DM.div(root_DM).mul_(size_D1))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Name the state, for checkpoints."""
+        """Return the state by name, for checkpoints."""
         return {"mean": self.mean_DM, "square": self.square_DM, "steps": self.steps_D}

@@ -1,4 +1,4 @@
-"""A run folder: a recipe, a checkpoint and logs; how one is begun, resumed and opened again."""
+"""Start, resume and open training runs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from prunus.images import Preprocess
 from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
-from prunus.recipes import load_recipe, parse_recipe, recipe_differences, with_absolute_paths
+from prunus.recipes import load_recipe, recipe_differences, with_absolute_paths
 from prunus.training.checkpoint import Checkpoint, read_checkpoint
 from prunus.training.folder import RunFolder
-from prunus.training.learner import Learner
+from prunus.training.learner import copy_state, network_state
 from prunus.training.observers import Observer, Observers
 from prunus.training.setup import RecipeTraining, check_same
 
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run opened for measuring or pruning."""
+    """A run, opened for measuring or pruning."""
 
     recipe: Recipe
     backbone: Backbone
@@ -35,7 +35,7 @@ class TrainedRun:
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Refuse, before any work, names that are in no table and settings that contradict each other."""
+    """Refuse unknown names and contradictory settings before any work is done."""
     chosen = choose_method(recipe)
     if chosen.sharing:
         find_sharing_loss(chosen.sharing)
@@ -43,7 +43,7 @@ def check_recipe(recipe: Recipe) -> None:
     if alone and (chosen.method.together or chosen.sharing):
         what = f"the sharing loss {chosen.sharing!r}" if chosen.sharing else f"method {chosen.name!r}"
         raise RecipeError(
-            f"strategy 'individual' trains each domain alone, but with {what} domains learn together; "
+            f"strategy 'individual' trains each domain alone, but {what} needs domains to learn together; "
             'use another strategy, or method = "ba2" without a sharing loss'
         )
 
@@ -51,11 +51,11 @@ def check_recipe(recipe: Recipe) -> None:
 def start_run(
     recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
 ) -> None:
-    """Train a recipe from the beginning in a new folder."""
+    """Train a recipe into a new folder."""
     folder = RunFolder(path)
     if folder.recipe.exists():
         raise TrainingError(
-            f"{path} already holds a run; go on with: prunus train --resume {path}, or choose another --out"
+            f"{path} already holds a run; continue it with: prunus train --resume {path}, or choose another --out"
         )
     check_recipe(recipe)
     recipe = with_absolute_paths(with_method(recipe), Path.cwd())
@@ -69,40 +69,43 @@ def resume_run(
     recipe: Recipe | None = None,
     use_cache: bool = True,
 ) -> None:
-    """Go on with a run as if nothing had happened; a recipe, if given, must be the run's own."""
+    """Continue a run as if it had never stopped; a recipe passed along must equal the run's."""
     folder = RunFolder(path)
     if not folder.recipe.exists():
-        raise TrainingError(f"{path} holds no run to resume; begin one with: prunus train recipe.toml --out {path}")
-    own = load_recipe(folder.recipe)
-    if recipe is not None and (changes := recipe_differences(own, with_method(recipe))):
+        raise TrainingError(f"{path} holds no run to resume; start one with: prunus train recipe.toml --out {path}")
+    trained = load_recipe(folder.recipe)
+    if recipe is not None and (changes := recipe_differences(trained, with_method(recipe))):
         raise TrainingError(
-            f"{path} was made with another recipe ({'; '.join(changes[:3])}); resume it without one, or use a new --out"
+            f"{path} was trained with another recipe ({'; '.join(changes[:3])}); "
+            "resume it without a recipe, or choose a new --out"
         )
-    start = _own_checkpoint(folder, own) if folder.checkpoint.exists() else None
-    RecipeTraining(own, folder, Observers(observers), use_cache).run(device, start)
+    start = _read_checkpoint_of(folder, trained) if folder.checkpoint.exists() else None
+    RecipeTraining(trained, folder, Observers(observers), use_cache).run(device, start)
 
 
 def open_run(path: Path, device: str = "auto") -> TrainedRun:
-    """Open what a run has learned so far; its images are not needed."""
+    """Load the network of a run as it was last saved; the images are not needed."""
     folder = RunFolder(path)
     if not folder.recipe.exists():
         raise TrainingError(
-            f"{path} is neither a run folder nor a model file; make one with: prunus train recipe.toml --out {path}"
+            f"{path} is neither a run folder nor a model file; train a run with: prunus train recipe.toml --out {path}"
         )
     recipe = load_recipe(folder.recipe)
-    checkpoint = _own_checkpoint(folder, recipe)
+    checkpoint = _read_checkpoint_of(folder, recipe)
     backbone = load_backbone(recipe.backbone)
     check_same("backbone", checkpoint.identity.backbone, fingerprint(backbone.network))
     chosen = choose_method(recipe)
     net = adapt(backbone, checkpoint.identity.classes, chosen.name, recipe.seed, chosen.options)
-    learner = Learner(net.to(choose_device(device)), recipe)
-    learner.restore(checkpoint.tensors)
-    preprocess = {name: Preprocess(**fields) for name, fields in checkpoint.identity.preprocess.items()}
-    return TrainedRun(recipe, backbone, net.eval(), preprocess, checkpoint)
+    copy_state(checkpoint.tensors, network_state(net))
+    net = net.to(choose_device(device)).eval()
+    return TrainedRun(recipe, backbone, net, checkpoint.identity.preprocess, checkpoint)
 
 
-def _own_checkpoint(folder: RunFolder, recipe: Recipe) -> Checkpoint:
+def _read_checkpoint_of(folder: RunFolder, recipe: Recipe) -> Checkpoint:
     checkpoint = read_checkpoint(folder.checkpoint)
-    if changes := recipe_differences(recipe, parse_recipe(checkpoint.identity.recipe)):
-        raise TrainingError(f"{folder.checkpoint} is of another recipe than {folder.recipe} ({'; '.join(changes[:3])})")
+    if changes := recipe_differences(recipe, checkpoint.identity.recipe):
+        raise TrainingError(
+            f"{folder.checkpoint} was saved by another recipe than {folder.recipe} ({'; '.join(changes[:3])}); "
+            "put the run's own files back together, or train it again"
+        )
     return checkpoint

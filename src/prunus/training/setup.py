@@ -1,4 +1,4 @@
-"""Everything between a recipe and the loop: data, network, identity, logs."""
+"""Prepare a recipe for the training loop: data, network, identity and logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from prunus.version import __version__
 
 @dataclass(frozen=True)
 class RecipeTraining:
-    """A recipe about to be trained in a folder."""
+    """A recipe and the folder it is trained in."""
 
     recipe: Recipe
     folder: RunFolder
@@ -37,39 +37,41 @@ class RecipeTraining:
     use_cache: bool
 
     def run(self, device: str, start: Checkpoint | None) -> None:
-        """Prepare all and train."""
-        recipe, folder, target = self.recipe, self.folder, choose_device(device)
+        """Load the data, build the network and train it, from the beginning or from a checkpoint."""
+        recipe = self.recipe
+        target = choose_device(device)
         backbone = load_backbone(recipe.backbone)
         domains = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
         data = [self._load(backbone, domain, choice) for domain, choice in zip(domains, recipe.domains, strict=True)]
         identity = Identity(
-            recipe.model_dump(mode="json"),
-            fingerprint(backbone.network),
-            {domain.name: domain.train.fingerprint() for domain in data},
-            {domain.name: domain.classes for domain in domains},
-            {domain.name: domain.preprocess.model_dump(mode="json") for domain in data},
+            recipe=recipe,
+            backbone=fingerprint(backbone.network),
+            domains={domain.name: domain.train.fingerprint() for domain in data},
+            classes={domain.name: domain.classes for domain in domains},
+            preprocess={domain.name: domain.preprocess for domain in data},
         )
         if start:
             check_same("backbone", start.identity.backbone, identity.backbone)
-            for name, print_ in identity.domains.items():
-                check_same(f"data of domain {name!r}", start.identity.domains.get(name), print_)
+            for name, checksum in identity.domains.items():
+                check_same(f"data of domain {name!r}", start.identity.domains.get(name), checksum)
         chosen = choose_method(recipe)
         net = adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options).to(target)
-        write_json(folder.recipe, identity.recipe)
+        write_json(self.folder.recipe, recipe.model_dump(mode="json"))
         versions = {"prunus": __version__, "torch": torch.__version__.split("+")[0]}
-        write_json(folder.path / "versions.json", {"versions": versions})
-        remove_leftovers(folder.path)
-        logs = [JsonlLog(folder.log), TensorBoardLog(folder.path / "tensorboard")]
-        fit(Learner(net, recipe), data, folder.checkpoint, identity, Observers([*logs, self.observer]), start)
+        write_json(self.folder.path / "versions.json", {"versions": versions})
+        remove_leftovers(self.folder.path)
+        logs = [JsonlLog(self.folder.log), TensorBoardLog(self.folder.path / "tensorboard")]
+        fit(Learner(net, recipe), data, self.folder.checkpoint, identity, Observers([*logs, self.observer]), start)
 
     def _load(self, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:
-        preprocess, splits = resized(backbone.preprocess, choice), self.recipe.training.splits
+        splits = self.recipe.training.splits
+        preprocess = resized(backbone.preprocess, choice)
         train = self._images(domain, splits, preprocess)
         if choice.statistics == "own":
             mean, std = train.statistics()
             preprocess = Preprocess(**preprocess.model_dump() | {"mean": mean, "std": std})
         if train.skipped:
-            self.observer.noted(f"{len(train.skipped)} bad images of domain {domain.name!r} left out")
+            self.observer.noted(f"skipped {len(train.skipped)} unreadable images of domain {domain.name!r}")
         held_out = splits == "train" and domain.validation
         validation = self._images(domain, "validation", preprocess) if held_out else None
         return DomainData(domain.name, preprocess, choice.mirrored, train, validation)
@@ -80,7 +82,7 @@ class RecipeTraining:
 
 
 def resized(preprocess: Preprocess, choice: DomainChoice) -> Preprocess:
-    """Apply a domain's own fit and size to the backbone's preprocessing."""
+    """Return the backbone's preprocessing with a domain's own fit and size."""
     changes = {"fit": choice.fit} | ({"resize": choice.resize} if choice.resize else {})
     try:
         return Preprocess(**preprocess.model_dump() | changes)
@@ -89,6 +91,6 @@ def resized(preprocess: Preprocess, choice: DomainChoice) -> Preprocess:
 
 
 def check_same(what: str, before: str | None, now: str) -> None:
-    """Refuse to go on with something else than a run began with."""
+    """Refuse to continue a run with another backbone or other data."""
     if before != now:
-        raise TrainingError(f"the {what} is not the one this run was made with; put it back, or begin a new run")
+        raise TrainingError(f"the {what} has changed since this run began; restore it, or start a new run")

@@ -8,7 +8,7 @@ from pathlib import Path
 from prunus.config import Recipe
 from prunus.errors import TrainingError
 from prunus.methods.table import choose_method, find_method, with_method
-from prunus.recipes import load_recipe, parse_recipe, recipe_differences
+from prunus.recipes import load_recipe, recipe_differences
 from prunus.training.checkpoint import read_checkpoint
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, Observers
@@ -52,7 +52,7 @@ def train_or_go_on(
     if not folder.recipe.exists():
         return train(recipe, out, observers, device, use_cache)
     saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-    changes = recipe_differences(parse_recipe(saved.identity.recipe), with_method(recipe)) if saved else []
+    changes = recipe_differences(saved.identity.recipe, with_method(recipe)) if saved else []
     if changes:
         differing = "; ".join(changes[:3])
         raise TrainingError(f"{out} holds a run of another recipe ({differing}); remove {out} or choose another --out")

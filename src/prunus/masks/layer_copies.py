@@ -1,4 +1,4 @@
-"""Domains' own copies of some of the backbone's tensors, started from the backbone's."""
+"""Trainable copies of some of the backbone's layers, per domain or shared by all."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.per_domain import PerDomain
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
-COUNTERS = "num_batches_tracked"  # torch counts batches in every norm; no prediction depends on it
+COUNTERS = "num_batches_tracked"  # torch counts batches in every norm, but no prediction depends on it
 
 
 def norm_layers(network: nn.Module) -> list[str]:
-    """Name all norms: torch's with their subclasses, and timm's own, which are known by their names only."""
+    """Return the names of all norms: torch's, their subclasses, and timm's, which are recognized by class name."""
     return [name for name, module in network.named_modules() if is_norm(module)]
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Tell whether a module is a norm with weights or statistics of its own."""
-    has_own = next(module.parameters(recurse=False), None) is not None
-    return isinstance(module, NORMS) or ("Norm" in type(module).__name__ and has_own)
+    """Return whether a module is a norm with weights or statistics."""
+    has_weights = next(module.parameters(recurse=False), None) is not None
+    return isinstance(module, NORMS) or ("Norm" in type(module).__name__ and has_weights)
 
 
-class Copies(Adapter):
-    """The parameters and running statistics of some layers, once per domain or, `together`, once for all of them."""
+class LayerCopies(Adapter):
+    """Copies of the parameters and running statistics of some layers: one per domain or, if `together`, one for all."""
 
     def __init__(self, network: nn.Module, layers: Collection[str], num_domains: int, together: bool = False) -> None:
         super().__init__()
@@ -40,24 +40,28 @@ class Copies(Adapter):
         self.copies = PerDomain(learned, 1 if together else num_domains, kept)
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Give one domain's copies by the backbone's names; running statistics are updated in place."""
+        """Return one domain's copies under the backbone's names; running statistics are updated in place."""
         return self.copies.of(0 if self.together else domain)
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count convolution weights, and apart from them everything else."""
-        weights = side = 0
+        """Count convolution weights, and all other numbers separately."""
+        weights = 0
+        side = 0
         for name, tensor in self.tensors(domain, {}).items():
             layer, _, key = name.rpartition(".")
-            if layer in run.shapes and key != COUNTERS:
-                is_weight = layer in self.convs and key == "weight"
-                weights, side = weights + is_weight * tensor.numel(), side + (not is_weight) * tensor.numel()
+            if layer not in run.shapes or key == COUNTERS:
+                continue
+            if layer in self.convs and key == "weight":
+                weights += tensor.numel()
+            else:
+                side += tensor.numel()
         if self.together:
             return Cost(shared_weights=weights, side=0 if domain else side, owned=self.convs)
         return Cost(weights=weights, side=side, owned=self.convs)
 
 
-class DomainNorms(Copies):
-    """One copy of every norm's weights, biases and running statistics per domain."""
+class DomainNorms(LayerCopies):
+    """A copy of every norm's weights, biases and running statistics per domain."""
 
     def __init__(self, network: nn.Module, num_domains: int) -> None:
         super().__init__(network, norm_layers(network), num_domains)
