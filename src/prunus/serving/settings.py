@@ -16,18 +16,31 @@ MEGA = 1_000_000
 class ServeSettings(Settings):
     """Where to listen, how to compute, and what one client may ask for."""
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 listens on all interfaces")
+    host: str = Field(
+        default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 listens on all interfaces"
+    )
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     threads: int = Field(default=1, ge=1, le=1024, description="threads that compute one batch")
     batch_images: int = Field(default=32, ge=1, le=4096, description="largest number of images computed together")
-    batch_ms: float = Field(default=2.0, ge=0, le=1000, description="longest time in milliseconds that an image waits for others")
+    batch_ms: float = Field(
+        default=2.0, ge=0, le=1000, description="longest time in milliseconds that an image waits for others"
+    )
     max_upload_mb: float = Field(default=16.0, ge=0.001, le=1024, description="largest request, in megabytes")
     max_images: int = Field(default=16, ge=1, le=1024, description="most images in one request")
-    max_megapixels: float = Field(default=32.0, ge=0.001, le=MAX_PIXELS / MEGA, description="largest image, in megapixels")
-    max_queue: int = Field(default=256, ge=1, le=100_000, description="most requests that are read but not yet answered")
+    max_megapixels: float = Field(
+        default=32.0, ge=0.001, le=MAX_PIXELS / MEGA, description="largest image, in megapixels"
+    )
+    max_queue: int = Field(
+        default=256, ge=1, le=100_000, description="most requests that are read but not yet answered"
+    )
     max_held_mb: float = Field(default=256.0, gt=0, description="most megabytes held for all requests together")
     max_connections: int = Field(default=512, ge=1, le=100_000, description="most connections open at the same time")
-    request_seconds: float = Field(default=30.0, ge=0.05, le=3600, description="time limit of a request in seconds, from the first byte to the answer")
+    request_seconds: float = Field(
+        default=30.0,
+        ge=0.05,
+        le=3600,
+        description="time limit of a request in seconds, from the first byte to the answer",
+    )
 
     @property
     def max_upload_bytes(self) -> int:
