@@ -28,10 +28,10 @@ format: $(READY)
 
 setup: $(READY)
 
-$(READY): requirements.txt pyproject.toml $(wildcard native/*) | $(UV)
+$(READY): requirements.txt pyproject.toml samples/pyproject.toml $(wildcard native/*) | $(UV)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
 	$(UV) pip install --quiet --python $(BIN)/python -r requirements.txt
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable . --editable samples
 	touch $@
 
 # uv keeps torch and torchvision builds that match; where it is missing, a private copy is fetched

@@ -20,7 +20,6 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +29,7 @@ from rich.table import Table
 from benchmarks.http_load import Outcome, Question, ask, form_request
 from prunus.measure.machine import describe_machine
 from prunus.runtime.predictor import Predictor
+from prunus.samples import bundled
 
 IMAGES = 40  # of each domain
 LEAST_SPEED_UP = 1.5  # of many at a time over one at a time: less is not worth the batches
@@ -53,7 +53,7 @@ def running_service(model: Path, *options: str) -> Iterator[tuple[int, subproces
 def make_questions(model: Path) -> list[Question]:
     """Take test images of the bundled domains, with the answers of a predictor, the domains mixed."""
     predictor, by_domain = Predictor(model), []
-    folder = Path(str(resources.files("prunus") / "bundled" / "domains"))
+    folder = bundled("domains")
     for domain in predictor.domains:
         with zipfile.ZipFile(folder / f"{domain}.zip") as file:
             names = [name for name in sorted(file.namelist()) if name.startswith("test/") and not name.endswith("/")]

@@ -24,8 +24,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "images": {"errors"},
     "probabilities": {"images"},
     "losses": {"errors"},
-    "data": {"benchmarks", "config", "images"},
-    "backbone": {"config", "images"},
+    "samples": set(),
+    "data": {"benchmarks", "config", "images", "samples"},
+    "backbone": {"config", "images", "samples"},
     "masks": {"backbone"},
     "methods": {"masks", "backbone", "config", "measure", "losses"},
     "measure": {"config", "data", "images", "probabilities"},
@@ -35,11 +36,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lowering": {"backbone", "masks", "graph", "bundle"},
     "runtime": {"graph", "bundle", "images", "probabilities"},
     "onnx": {"backbone", "masks", "lowering", "graph", "bundle", "runtime", "images"},
-    "serving": {"bundle", "config", "images", "probabilities", "runtime"},
+    "serving": {"bundle", "config", "images", "probabilities", "runtime", "samples"},
     "report": {"measure"},
     "verbs": LEARNING
     | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
-    | {"serving"},
+    | {"serving", "samples"},
     "cli": {
         "onnx",
         "serving",

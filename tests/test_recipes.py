@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from prunus.config import Recipe
-from prunus.data.sources import bundled
 from prunus.errors import RecipeError, UnknownNameError
 from prunus.recipes import load_recipe, parse_recipe
+from prunus.samples import bundled
 from prunus.training.learner import Learner
 from prunus.training.run import check_recipe
 

@@ -12,13 +12,14 @@ from torch import nn
 from prunus.backbone import timm_networks
 from prunus.backbone.standardized import bake_standardized
 from prunus.backbone.weights import fill, fingerprint, read_weights
-from prunus.backbone.zoo import ZOO, ZooEntry, build_network, load_backbone
+from prunus.backbone.wrn import wrn14_2
+from prunus.backbone.zoo import ZOO, ZooEntry, load_backbone
 from prunus.config import BackboneChoice, DomainChoice
 from prunus.data.loading import load_images
 from prunus.data.opening import open_domain
-from prunus.data.sources import bundled
 from prunus.errors import BackboneError, UnknownNameError
 from prunus.masks.layout import switch_layout
+from prunus.samples import bundled
 
 STUDY = Path(__file__).parents[3] / "shared" / "study_domains"
 
@@ -27,7 +28,7 @@ STUDY = Path(__file__).parents[3] / "shared" / "study_domains"
     ("name", "blocks", "widths"), [("wrn28_4", 4, [32, 64, 128, 256]), ("wrn14_2", 2, [16, 32, 64, 128])]
 )
 def test_bundled_networks_have_the_size_their_formula_gives(name: str, blocks: int, widths: list[int]) -> None:
-    convs = [m for m in build_network(name).modules() if isinstance(m, nn.Conv2d)]
+    convs = [m for m in ZOO[name].build().modules() if isinstance(m, nn.Conv2d)]
     pairs = pairwise(widths)
     kernels = 3 * widths[0] + sum(old * new + (2 * blocks - 1) * new * new for old, new in pairs)
     assert sum(conv.weight.shape[0] * conv.weight.shape[1] for conv in convs) == kernels
@@ -107,11 +108,11 @@ def test_a_weights_file_of_another_network_is_refused(tmp_path: Path) -> None:
         load_backbone(BackboneChoice(name="wrn14_2", weights=str(tmp_path / "w.safetensors")))
     tensors = read_weights(bundled("backbones") / ZOO["wrn14_2"].file) | {"stem.conv.weight": torch.zeros(1)}
     with pytest.raises(BackboneError, match=r"has the shape \(16, 3, 3, 3\), the weights file has \(1,\)"):
-        fill(build_network("wrn14_2"), tensors, "wrn14_2")
+        fill(wrn14_2(), tensors, "wrn14_2")
 
 
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
-    torch.save(build_network("wrn14_2").state_dict(), tmp_path / "w.pth")
+    torch.save(wrn14_2().state_dict(), tmp_path / "w.pth")
     with pytest.raises(BackboneError, match="never loaded"):
         load_backbone(BackboneChoice(name="wrn14_2", weights=str(tmp_path / "w.pth")))
     with pytest.raises(BackboneError, match="No such file"):
@@ -124,7 +125,7 @@ def test_an_input_too_small_for_the_network_is_refused() -> None:
 
 
 def test_the_fingerprint_changes_with_any_weight() -> None:
-    network = build_network("wrn14_2")
+    network = wrn14_2()
     before = fingerprint(network)
     with torch.no_grad():
         next(network.parameters())[0, 0, 0, 0] += 1

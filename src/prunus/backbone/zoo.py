@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import torch
@@ -18,6 +17,7 @@ from prunus.backbone.wrn import wrn14_2, wrn28_4
 from prunus.config import BackboneChoice
 from prunus.errors import BackboneError, UnknownNameError
 from prunus.images import Preprocess
+from prunus.samples import bundled
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,6 @@ def load_backbone(choice: BackboneChoice) -> Backbone:
     return Backbone(choice.name, network, preprocess, probe_network(network, preprocess.size))
 
 
-def build_network(name: str) -> nn.Module:
-    """Build an architecture as `load_backbone` gives it, but with untrained weights."""
-    return bake_standardized(_build(name))
-
-
 def _build(name: str) -> nn.Module:
     if name in ZOO:
         return ZOO[name].build()
@@ -79,7 +74,7 @@ def _build(name: str) -> nn.Module:
 
 def _pretrained(name: str) -> Mapping[str, Tensor]:
     if name in ZOO:
-        return read_weights(Path(str(resources.files("prunus") / "bundled" / "backbones" / ZOO[name].file)))
+        return read_weights(bundled("backbones") / ZOO[name].file)
     return read_weights(fetch_timm_weights(name))
 
 

@@ -6,12 +6,12 @@ import lzma
 import os
 import zipfile
 import zlib
-from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
 from prunus.config import DEMO_PREFIX
 from prunus.errors import DataError, UnknownNameError
+from prunus.samples import bundled, demo_names
 
 MAX_FILE_BYTES = 256 * 2**20  # a zip member may claim any size; no image we train on is larger
 
@@ -98,16 +98,6 @@ class ZipSource:
         """Tell size and checksum."""
         info = self._zip.getinfo(name)
         return [info.file_size, info.CRC]
-
-
-def bundled(folder: str) -> Path:
-    """Find a folder of files that come with the package."""
-    return Path(str(resources.files("prunus") / "bundled" / folder))
-
-
-def demo_names() -> list[str]:
-    """List the bundled demo domains."""
-    return sorted(path.stem for path in bundled("domains").glob("*.zip"))
 
 
 def describe_folder(folder: Path) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from prunus.config import DEMO_PREFIX
 from prunus.errors import DataError
 from prunus.images import read_image
+from prunus.samples import bundled
 
 MOST_EXAMPLES = 8  # of one domain
 MOST_BYTES = 4_000_000  # of one image: it is held in memory and sent to every visitor
@@ -60,7 +60,7 @@ def _in_folder(source: str, domain: str) -> Iterator[tuple[str, str, bytes]]:
 
 def _bundled(source: str, domain: str) -> Iterator[tuple[str, str, bytes]]:
     """Give the first test image of several classes."""
-    path = Path(str(resources.files("prunus") / "bundled" / "domains" / f"{domain}.zip"))
+    path = bundled("domains") / f"{domain}.zip"
     if not path.is_file():
         return
     with zipfile.ZipFile(path) as file:

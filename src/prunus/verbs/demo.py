@@ -8,12 +8,12 @@ from pathlib import Path
 
 from prunus.config import Recipe
 from prunus.data.opening import open_domain
-from prunus.data.sources import bundled
 from prunus.errors import MissingExtraError
 from prunus.files import write_json
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
 from prunus.runtime.predictor import Predictor
+from prunus.samples import bundled
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, read_log
 from prunus.verbs.bench import bench

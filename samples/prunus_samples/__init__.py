@@ -1,0 +1,1 @@
+"""Two pretrained backbones, five small image domains and the demo's recipe, for Prunus."""
