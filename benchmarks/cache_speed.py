@@ -23,9 +23,10 @@ from rich.table import Table
 from prunus.config import DomainChoice
 from prunus.data.loading import load_images
 from prunus.data.opening import open_domain
-from prunus.data.sources import ZipSource, demo_names, open_source
+from prunus.data.sources import ZipSource, open_source
 from prunus.images import Preprocess, read_image
 from prunus.measure.machine import describe_machine
+from prunus.samples import demo_names
 
 BATCH = 32
 ROUNDS = 5

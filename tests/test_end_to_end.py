@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 import prunus
 from prunus.cli.app import app
-from prunus.data.sources import demo_names
 from prunus.runtime.predictor import ImageSource
+from prunus.samples import demo_names
 
 
 def _run(*arguments: object) -> Result:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from prunus.data import sources
-from prunus.data.sources import FolderSource, ZipSource, demo_names, open_source
+from prunus.data.sources import FolderSource, ZipSource, open_source
 from prunus.errors import DataError, UnknownNameError
+from prunus.samples import demo_names
 
 
 def test_a_folder_and_its_zip_list_and_read_the_same(
