@@ -31,10 +31,10 @@ from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice
 from prunus.errors import PrunusError
 from prunus.measure.machine import describe_machine
-from prunus.measure.speed import take_turns
 from prunus.onnx.model import domain_model
 from prunus.runtime._native import available_kernels
 from prunus.runtime.native_engine import NativeEngine
+from prunus.timing.turns import take_turns
 
 NETWORKS = {"wrn28_4": 64, "timm/resnet50": 224}
 SPARSITIES = (0.0, 0.5, 0.75, 0.9)

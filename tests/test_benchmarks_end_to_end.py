@@ -96,7 +96,7 @@ def test_every_image_gets_its_own_label_though_the_files_are_shuffled(decathlon:
 def test_a_miniature_decathlon_trains_evaluates_submits_and_scores(decathlon: Path, tmp_path: Path) -> None:
     run = prunus.train(_recipe(decathlon), tmp_path / "run")
     validation = prunus.evaluate(run, split="validation")
-    assert {name: entry["crops"] for name, entry in validation["domains"].items()} == {"aircraft": 10, "dtd": 5}
+    assert {name: entry.crops for name, entry in validation.domains.items()} == {"aircraft": 10, "dtd": 5}
     with pytest.raises(DataError, match=r"have no labels; write a submission with prunus submit"):
         prunus.evaluate(run)
     model = prunus.prune(run, tmp_path / "model.prunus")
@@ -114,10 +114,11 @@ def test_a_miniature_decathlon_trains_evaluates_submits_and_scores(decathlon: Pa
         labels = tmp_path / "labels" / f"{name}_test.json"
         (decathlon / "annotations" / labels.name).write_bytes(labels.read_bytes())
     measured = prunus.evaluate(run)
-    assert graded["accuracies"] == {name: measured["domains"][name]["accuracy"] for name in SETS}
+    assert measured.scores is not None
+    assert graded["accuracies"] == measured.accuracies
     assert graded["accuracies"]["dtd"] == 1.0  # two plain colours are easy: a wrong join would not get there
     assert graded["sets_in_benchmark"] == 10
-    assert graded["scores"]["s"] == pytest.approx(measured["scores"]["s"])
+    assert graded["scores"]["s"] == pytest.approx(measured.scores.s)
 
 
 def test_answers_are_written_the_same_every_time_and_read_back(tmp_path: Path) -> None:
@@ -317,7 +318,7 @@ def test_a_miniature_imagenet_to_sketch_trains_and_evaluates(tmp_path: Path) -> 
         }
     )
     results = prunus.evaluate(prunus.train(recipe, tmp_path / "run"))
-    assert {name: (e["images"], e["crops"]) for name, e in results["domains"].items()} == {
+    assert {name: (e.images, e.crops) for name, e in results.domains.items()} == {
         "cubs_cropped": (6, 1),
         "flowers": (6, 10),
         "imagenet": (6, 10),

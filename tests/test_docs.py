@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
+from prunus.measure.comparison import Comparison
 from prunus.methods.table import METHODS
 from prunus.report.comparison import to_markdown
 from tests.conftest import write_domain
@@ -106,9 +107,9 @@ def test_the_methods_page_shows_the_tables_that_the_comparisons_wrote(name: str)
     folder = ROOT / "docs" / "results" / name
     written = (folder / "comparison.md").read_text()
     assert written in (ROOT / "docs" / "methods.md").read_text()
-    comparison = json.loads((folder / "comparison.json").read_text())
+    comparison = Comparison.model_validate_json((folder / "comparison.json").read_bytes())
     assert to_markdown(comparison) == written
-    assert {row["method"] for row in comparison["rows"]} == set(METHODS)
+    assert {row.method for row in comparison.rows} == set(METHODS)
 
 
 def test_the_methods_page_names_every_method_and_the_memory_that_was_measured() -> None:

@@ -31,7 +31,7 @@ def test_the_demonstration_keeps_its_promises(tmp_path: Path) -> None:
     assert results["params_ratio"] <= 0.40
     assert results["mean_accuracy"] >= results["baselines"]["feature"]["mean_accuracy"] + 0.06
     assert results["model_bytes"] == (tmp_path / "demo" / "model.prunus").stat().st_size < results["dense_bytes"] / 2
-    masked = prunus.evaluate(tmp_path / "demo", device="cpu")
+    masked = prunus.evaluate(tmp_path / "demo", device="cpu").model_dump(mode="json")
     assert {key: value for key, value in results.items() if key not in ("baselines", "example")} == masked
     for name in ("accuracy", "usage", "training"):
         assert np.asarray(Image.open(tmp_path / "demo" / "plots" / f"{name}.png").convert("L")).std() > 5
@@ -118,7 +118,7 @@ def test_other_classes_than_the_models_are_refused(trained: Path, tmp_path: Path
 
 
 def test_scores_appear_where_the_recipe_knows_what_to_compare_with(trained: Path, tmp_path: Path) -> None:
-    assert prunus.evaluate(trained)["scores"] is None
+    assert prunus.evaluate(trained).scores is None
     names = ("birds", "flowers")
     domains = [
         {"name": n, "path": str(tmp_path / "data" / n), "finetune_accuracy": 0.5, "feature_accuracy": 0.25}
@@ -126,12 +126,15 @@ def test_scores_appear_where_the_recipe_knows_what_to_compare_with(trained: Path
     ]
     recipe = prunus.parse_recipe({"backbone": "wrn14_2", "domains": domains, "training": {"epochs": 1}})
     results = prunus.evaluate(prunus.train(recipe, tmp_path / "scored"))
-    expected = sum(1000 * entry["accuracy"] ** 2 for entry in results["domains"].values())  # E_max is 1 here
-    scores = results["scores"]
-    assert scores["s"] == pytest.approx(expected)
-    assert scores["s_o"] == pytest.approx(expected / results["macs_ratio"])
-    assert scores["s_p"] == pytest.approx(expected / results["params_ratio"])
-    assert scores["s_e"] == pytest.approx(scores["s_o"] * scores["s_p"] / (2 * 1000 * 0.25**2) ** 2)
+    expected = sum(1000 * accuracy**2 for accuracy in results.accuracies.values())  # E_max is 1 here
+    scores = results.scores
+    assert scores is not None
+    assert scores.s == pytest.approx(expected)
+    assert scores.s_o == pytest.approx(expected / results.macs_ratio)
+    assert scores.s_p == pytest.approx(expected / results.params_ratio)
+    assert scores.s_o is not None
+    assert scores.s_p is not None
+    assert scores.s_e == pytest.approx(scores.s_o * scores.s_p / (2 * 1000 * 0.25**2) ** 2)
 
 
 def test_predicting_with_a_wrong_domain_or_image_is_one_clear_error(trained: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {"masks", "backbone", "config", "measure", "losses"},
     "measure": {"config", "data", "images", "probabilities"},
     "training": LEARNING | {"losses", "measure"},
+    "timing": {"measure"},
     "graph": set(),
     "bundle": {"graph", "images"},
     "lowering": {"backbone", "masks", "graph", "bundle"},
@@ -40,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"measure"},
     "verbs": LEARNING
     | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
-    | {"serving", "samples"},
+    | {"serving", "samples", "timing"},
     "cli": {
         "onnx",
         "serving",

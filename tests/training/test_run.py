@@ -250,7 +250,7 @@ def test_a_new_sharing_loss_and_a_new_backbone_train_prune_and_predict_by_their_
     predictor = prunus.Predictor(prunus.prune(run, tmp_path / "m.prunus"))
     image = next((tmp_path / "one" / "test").rglob("*.png"))
     assert sum(p.probability for p in predictor.predict(image, "one")) == pytest.approx(1, abs=1e-5)
-    assert prunus.evaluate(run)["sharing"] == "half_union"
+    assert prunus.evaluate(run).sharing == "half_union"
 
 
 def test_leftovers_of_dead_processes_are_swept(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

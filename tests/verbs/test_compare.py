@@ -16,6 +16,7 @@ import pytest
 import prunus
 from prunus.config import Recipe, Sharing
 from prunus.errors import BundleError, PrunusError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
+from prunus.measure.comparison import Comparison
 from prunus.methods.table import METHODS
 from prunus.recipes import load_recipe
 from prunus.report.comparison import to_csv, to_latex, to_markdown
@@ -45,7 +46,7 @@ def recipe(recipe_file: Path) -> Recipe:
     return load_recipe(recipe_file)
 
 
-def _compare(recipe: Recipe, out: Path, **more: object) -> dict[str, object]:
+def _compare(recipe: Recipe, out: Path, **more: object) -> Comparison:
     return compare(recipe, out, CHOSEN, (0.5, 0.25), device="cpu", **more)  # type: ignore[arg-type]
 
 
@@ -59,13 +60,13 @@ def _without_times(path: Path) -> object:
 @pytest.mark.slow
 def test_every_method_of_the_table_is_trained_saved_opened_and_measured(recipe: Recipe, tmp_path: Path) -> None:
     found = compare(recipe, tmp_path / "all", budgets=(0.5,), device="cpu")
-    rows = {row["method"]: row for row in found["rows"]}
+    rows = {row.method: row for row in found.rows}
     assert list(rows) == list(METHODS)
-    assert all(0 <= accuracy <= 1 for row in rows.values() for accuracy in row["accuracies"].values())
-    assert rows["finetune"]["params_ratio"] == 2.0
-    assert rows["feature"]["params_ratio"] == rows["feature"]["macs_ratio"] == 1.0
-    assert rows["piggyback"]["params_ratio"] == pytest.approx(1 + 2 / 32, rel=1e-3)
-    assert {name for name, row in rows.items() if row["budget"]} == {n for n, m in METHODS.items() if m.has_budget}
+    assert all(0 <= accuracy <= 1 for row in rows.values() for accuracy in row.accuracies.values())
+    assert rows["finetune"].params_ratio == 2.0
+    assert rows["feature"].params_ratio == rows["feature"].macs_ratio == 1.0
+    assert rows["piggyback"].params_ratio == pytest.approx(1 + 2 / 32, rel=1e-3)
+    assert {name for name, row in rows.items() if row.budget} == {n for n, m in METHODS.items() if m.has_budget}
     with pytest.raises(BundleError, match="method learns more"):
         prunus.prune(tmp_path / "all" / "taps", tmp_path / "m.prunus")
     assert prunus.prune(tmp_path / "all" / "bn", tmp_path / "m.prunus").exists()
@@ -73,22 +74,25 @@ def test_every_method_of_the_table_is_trained_saved_opened_and_measured(recipe: 
 
 def test_scores_follow_from_the_accuracies_and_costs_of_the_table(recipe: Recipe, tmp_path: Path) -> None:
     found = compare(recipe, tmp_path / "out", ("bn",), (0.5,), device="cpu")
-    rows = {row["name"]: row for row in found["rows"]}
+    rows = {row.name: row for row in found.rows}
     assert list(rows) == ["feature", "bn", "finetune"]
 
     def score(name: str) -> float:
         total = 0.0
         for domain in ("one", "two"):
-            error, largest = 1 - rows[name]["accuracies"][domain], 2 * (1 - rows["finetune"]["accuracies"][domain])
+            error, largest = 1 - rows[name].accuracies[domain], 2 * (1 - rows["finetune"].accuracies[domain])
             total += 1000 * (max(0.0, largest - error) / largest) ** 2 if largest else 1000 * (error == 0)
         return total
 
     for name, row in rows.items():
-        assert row["scores"]["s"] == pytest.approx(score(name))
-        assert row["scores"]["s_o"] == pytest.approx(score(name) / row["macs_ratio"])
-        assert row["scores"]["s_p"] == pytest.approx(score(name) / row["params_ratio"])
-        product = row["scores"]["s_o"] * row["scores"]["s_p"]
-        assert row["scores"]["s_e"] == pytest.approx(product / score("feature") ** 2 if score("feature") else None)
+        assert row.scores is not None
+        assert row.scores.s_o is not None
+        assert row.scores.s_p is not None
+        assert row.scores.s == pytest.approx(score(name))
+        assert row.scores.s_o == pytest.approx(score(name) / row.macs_ratio)
+        assert row.scores.s_p == pytest.approx(score(name) / row.params_ratio)
+        product = row.scores.s_o * row.scores.s_p
+        assert row.scores.s_e == pytest.approx(product / score("feature") ** 2 if score("feature") else None)
 
 
 class _Stop(Observer):
@@ -195,7 +199,7 @@ def test_a_method_is_compared_once_and_with_every_budget_it_takes(recipe: Recipe
     assert [name for name in names if name.startswith("union")] == ["union-0.5", "union-0.25"]
 
 
-def _example() -> dict[str, object]:
+def _example() -> Comparison:
     scores = {"s": 1250.5, "s_o": 99.25, "s_p": None, "s_e": 2.0}
     row = {
         "name": "ba2-0.5",
@@ -206,7 +210,8 @@ def _example() -> dict[str, object]:
     }
     row |= {"params_ratio": 1.03, "stored_bytes": 12, "accuracies": {"a_b": 0.5, "s": 1.0}, "mean_accuracy": 0.75}
     row |= {"largest_usage": 0.51, "union": 0.75}
-    return {"domains": ["a_b", "s"], "rows": [row | {"scores": scores, "seconds": 1.5}]}
+    rows = [row | {"scores": scores, "seconds": 1.5}]
+    return Comparison.model_validate({"domains": ["a_b", "s"], "backbone": "b", "split": "test", "rows": rows})
 
 
 def test_the_formats_hold_the_same_numbers() -> None:
@@ -242,16 +247,16 @@ def test_a_method_that_cannot_be_trained_does_not_keep_the_others_from_it(
 
     monkeypatch.setattr("prunus.verbs.compare.train_or_go_on", failing)
     found = compare(recipe, tmp_path / "out", ("bn", "piggyback"), (0.5,), device="cpu")
-    assert found["failed"] == {"bn": "the loss is not a number"}
-    assert [row["name"] for row in found["rows"]] == ["feature", "finetune", "piggyback"]
+    assert found.failed == {"bn": "the loss is not a number"}
+    assert [row.name for row in found.rows] == ["feature", "finetune", "piggyback"]
 
 
 def test_damaged_results_are_measured_again_and_a_later_command_adds_rows(recipe: Recipe, tmp_path: Path) -> None:
     first = compare(recipe, tmp_path / "out", ("feature",), (0.5,), device="cpu")
     (tmp_path / "out" / "feature" / "results.json").write_text('{"spli')
     second = compare(recipe, tmp_path / "out", ("feature", "bn"), (0.5,), device="cpu")
-    assert [row["name"] for row in second["rows"]] == ["feature", "bn", "finetune"]
-    assert second["rows"][0]["accuracies"] == first["rows"][0]["accuracies"]
+    assert [row.name for row in second.rows] == ["feature", "bn", "finetune"]
+    assert second.rows[0].accuracies == first.rows[0].accuracies
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_trained(recipe: Recipe, tmp_path: Path) -> None:
@@ -265,4 +270,4 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_trained(recipe: R
         compare(soft, tmp_path / "out", "bn", device="cpu")
     assert not (tmp_path / "out").exists()
     validated = compare(recipe, tmp_path / "out", "feature", device="cpu", split="validation")
-    assert validated["split"] == "validation"
+    assert validated.split == "validation"

@@ -20,8 +20,8 @@ def test_a_network_that_no_file_can_hold_is_measured_and_refused_by_prune(
     )
     run = prunus.train(prunus.load_recipe(recipe), tmp_path / "run", device="cpu")
     results = prunus.evaluate(run, device="cpu")
-    assert results["model_bytes"] is None
-    assert 0 < results["params_ratio"] <= 1.1
+    assert results.model_bytes is None
+    assert 0 < results.params_ratio <= 1.1
     with pytest.raises(BackboneError, match=r"layer '\S+' \(GroupNorm\w*\) is not among those of a model file's graph"):
         prunus.prune(run, tmp_path / "m.prunus")
     assert not (tmp_path / "m.prunus").exists()

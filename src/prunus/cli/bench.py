@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,7 @@ from rich.table import Table
 from prunus.cli.options import AsJson, print_json
 
 if TYPE_CHECKING:
-    from prunus.verbs.bench import Benchmark
+    from prunus.measure.speed import Benchmark
 
 
 def command(
@@ -37,9 +36,9 @@ def command(
     if plot is not None:
         from prunus.report.speed import write_speed_plot
 
-        write_speed_plot(plot, asdict(found))
+        write_speed_plot(plot, found)
     if as_json:
-        print_json(asdict(found))
+        print_json(found.model_dump(mode="json"))
         return
     for count in dict.fromkeys(each.threads for each in found.speeds):
         console.print(_table(found, count))

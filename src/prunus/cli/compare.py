@@ -51,12 +51,12 @@ def command(
         split,
     )
     if as_json:
-        print_json(comparison)
+        print_json(comparison.model_dump(mode="json"))
     else:
         console.print(comparison_view(comparison, console.width), highlight=False)
         console.print(f"Written to {out}: comparison.csv, .json, .md and .tex", highlight=False)
-    if comparison["failed"]:
-        raise TrainingError("; ".join(f"{name}: {reason}" for name, reason in comparison["failed"].items()))
+    if comparison.failed:
+        raise TrainingError("; ".join(f"{name}: {reason}" for name, reason in comparison.failed.items()))
 
 
 def _shares(text: str) -> list[float]:

@@ -41,6 +41,6 @@ def command(
     with Console(stderr=True).status(f"measuring {target}"):
         results = evaluate(target, split, data, CROPS[crops] if crops else None, device, not no_cache)
     if as_json:
-        print_json(results)
+        print_json(results.model_dump(mode="json"))
     else:
         Console().print(results_view(results))

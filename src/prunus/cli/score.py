@@ -39,7 +39,7 @@ def command(
     else:
         raise DataError("give either --accuracy 56.9,35.2,... or a results file with --labels FOLDER")
     if as_json:
-        print_json(found.to_json())
+        print_json(found.model_dump(mode="json"))
         return
     table = Table(
         title=f"{found.benchmark}, {len(found.accuracies)} of {found.sets_in_benchmark} sets", title_justify="left"

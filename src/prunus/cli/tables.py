@@ -18,7 +18,7 @@ def command(as_json: AsJson = False) -> None:
 
     rows = tables()
     if as_json:
-        print_json({"rows": [row.to_json() for row in rows], "slips": [asdict(slip) for slip in SLIPS]})
+        print_json({"rows": [row.model_dump(mode="json") for row in rows], "slips": [asdict(slip) for slip in SLIPS]})
         return
     console = Console()
     for name, benchmark in BENCHMARKS.items():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from prunus.measure.result import Result
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(Result):
     """S rewards doing well everywhere; S_O and S_P divide it by the cost; S_E compares with the feature extractor."""
 
     s: float
@@ -17,14 +17,15 @@ class Scores:
 
 
 def decathlon_score(accuracies: Sequence[float], finetuned: Sequence[float]) -> float:
-    """Compute S = sum of 1000 (max(0, E_max - E) / E_max)^2, with E_max twice the error of fine-tuning."""
-    total = 0.0
-    for accuracy, reference in zip(accuracies, finetuned, strict=True):
-        largest_error = 2 * (1 - reference)
-        error = 1 - accuracy
-        # a fine-tuned network without error leaves no room: only another without error scores, and fully
-        total += 1000 * (max(0.0, largest_error - error) / largest_error) ** 2 if largest_error else 1000 * (error == 0)
-    return total
+    """Compute S = sum of 1000 (max(0, E_max - E) / E_max)^2, where E_max is twice the error of fine-tuning."""
+    return sum(_domain_score(*pair) for pair in zip(accuracies, finetuned, strict=True))
+
+
+def _domain_score(accuracy: float, finetuned: float) -> float:
+    largest_error = 2 * (1 - finetuned)
+    if largest_error == 0:  # fine-tuning makes no error, so only a network without error scores
+        return 1000.0 if accuracy == 1 else 0.0
+    return 1000 * (max(0.0, largest_error - (1 - accuracy)) / largest_error) ** 2
 
 
 def efficiency_scores(
@@ -32,10 +33,10 @@ def efficiency_scores(
 ) -> Scores:
     """Compute S_O = S / MACs, S_P = S / params and S_E = S_O S_P / the same product of the feature extractor.
 
-    The feature extractor costs exactly the backbone, so that both its ratios are 1 and its product is its S squared.
+    The feature extractor costs exactly the backbone, so both its ratios are 1 and its product is its S squared.
+    A score is None where the cost it divides by is unknown or zero.
     """
-    by_macs = None if macs_ratio is None else score / macs_ratio
-    by_params = None if params_ratio is None else score / params_ratio
-    known = by_macs is not None and by_params is not None and feature_score
-    efficiency = by_macs * by_params / feature_score**2 if known else None  # type: ignore[operator]
-    return Scores(score, by_macs, by_params, efficiency)
+    s_o = None if not macs_ratio else score / macs_ratio
+    s_p = None if not params_ratio else score / params_ratio
+    s_e = None if s_o is None or s_p is None or not feature_score else s_o * s_p / feature_score**2
+    return Scores(s=score, s_o=s_o, s_p=s_p, s_e=s_e)

@@ -1,45 +1,64 @@
-"""Time several engines side by side: they take turns, so that whatever disturbs the machine disturbs all alike."""
+"""The result of `prunus bench`: how fast a model file runs beside the dense network."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from pydantic import Field
 
-import numpy as np
-
-Key = TypeVar("Key")
-WARM_UP = 3  # rounds that are not counted
+from prunus.measure.result import Result, Share
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(Result):
     """How long one pass takes."""
 
-    median_ms: float
-    p95_ms: float
+    median_ms: Share
+    p95_ms: Share
 
 
-def take_turns(runs: Mapping[Key, Callable[[], object]], rounds: int, pause: float = 0.0) -> dict[Key, Timing]:
-    """Time every run once a round, in another order each time, as one of many calls in a row.
-
-    A call before the timed one wakes its threads and fills the caches with what it needs, not with what ran before.
+class Speed(Result):
+    """One engine with one number of threads; dense networks have no domain.
 
     Args:
-        pause: seconds between two runs, for threads of the last one that still spin.
+        latency: of one image.
+        images_per_second: in batches.
     """
-    seconds: dict[Key, list[float]] = {key: [] for key in runs}
-    order, generator = list(runs), random.Random(0)
-    for _ in range(WARM_UP + rounds):
-        generator.shuffle(order)
-        for key in order:
-            if pause:
-                time.sleep(pause)
-            runs[key]()
-            began = time.perf_counter()
-            runs[key]()
-            seconds[key].append(time.perf_counter() - began)
-    counted = {key: 1000 * np.array(each[WARM_UP:]) for key, each in seconds.items()}
-    return {key: Timing(float(np.median(each)), float(np.percentile(each, 95))) for key, each in counted.items()}
+
+    engine: str
+    threads: int
+    domain: str | None
+    latency: Timing
+    images_per_second: Share
+
+
+class Gain(Result):
+    """How much faster a domain is than the dense network in ONNX Runtime, one image at a time.
+
+    Args:
+        promised: MACs of the dense network / MACs of the domain.
+        realised: speed_up / promised.
+    """
+
+    domain: str
+    threads: int
+    promised: Share
+    speed_up: Share
+    realised: Share
+
+
+class Benchmark(Result):
+    """All timings of one model file; fields with a default are missing in files of earlier versions.
+
+    Args:
+        prunus_engine: the instruction set that Prunus used, or numpy.
+        missing: engine -> why it was not timed.
+    """
+
+    model: str
+    backbone: str | None = None
+    image_size: int | None = None
+    batch: int
+    machine: str
+    prunus_engine: str | None = None
+    versions: dict[str, str]
+    speeds: tuple[Speed, ...] = Field(min_length=1)
+    gains: tuple[Gain, ...] = ()
+    missing: dict[str, str] = Field(default_factory=dict)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-Comparison = Mapping[str, Any]
+from prunus.measure.comparison import Comparison, ComparisonRow
+
 OVER = "*"
 OVER_NOTE = "* ended over its budget: some domain uses more of the kernels than β"
 SCORES = {"S": "s", "S_O": "s_o", "S_P": "s_p", "S_E": "s_e"}
@@ -23,7 +23,7 @@ def comparison_view(comparison: Comparison, width: int) -> Group:
     cells = table_cells(comparison)
     notes = ["FLOP (MACs), Params: relative to the backbone, FLOP as the mean over the domains. Accuracies in %."]
     if sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) >= width:
-        hidden = range(3, 3 + len(comparison["domains"]))
+        hidden = range(3, 3 + len(comparison.domains))
         cells = [[cell for index, cell in enumerate(row) if index not in hidden] for row in cells]
         notes.append("The accuracies of single domains need a wider terminal; they are in the files too.")
     if any(row[0].endswith(OVER) for row in cells):
@@ -65,42 +65,42 @@ def to_csv(comparison: Comparison) -> str:
     first += ["macs_ratio", "params_ratio", "stored_bytes"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*first, *comparison["domains"], "mean_accuracy", *SCORES.values(), "seconds"])
-    for row in comparison["rows"]:
-        known = row | {"options": " ".join(f"{key}={value}" for key, value in row["options"].items())}
-        accuracies = [row["accuracies"][name] for name in comparison["domains"]]
-        scores = [row["scores"][key] for key in SCORES.values()]
+    writer.writerow([*first, *comparison.domains, "mean_accuracy", *SCORES.values(), "seconds"])
+    for row in comparison.rows:
+        known = dict(row) | {"options": " ".join(f"{key}={value}" for key, value in row.options.items())}
+        accuracies = [row.accuracies[name] for name in comparison.domains]
+        scores = [getattr(row.scores, key, None) for key in SCORES.values()]
         # the writer leaves a cell empty for None
-        writer.writerow([*(known[key] for key in first), *accuracies, row["mean_accuracy"], *scores, row["seconds"]])
+        writer.writerow([*(known[key] for key in first), *accuracies, row.mean_accuracy, *scores, row.seconds])
     return text.getvalue()
 
 
 def to_json(comparison: Comparison) -> str:
     """Write everything."""
-    return json.dumps(comparison, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(comparison.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
 
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {"csv": to_csv, "json": to_json, "md": to_markdown, "tex": to_latex}
 
 
-def row_label(row: Mapping[str, Any]) -> str:
+def row_label(row: ComparisonRow) -> str:
     """Name a row as a table does: method, options, budget."""
-    options = "".join(f" {key}={value}" for key, value in row["options"].items())
-    if row["budget"] is None:
-        return str(row["method"]) + options
-    over = bool(row["largest_usage"] > row["budget"])
-    return f"{row['method']}{options} β={row['budget']:g}" + OVER * over
+    options = "".join(f" {key}={value}" for key, value in row.options.items())
+    if row.budget is None:
+        return str(row.method) + options
+    over = bool(row.largest_usage > row.budget)
+    return f"{row.method}{options} β={row.budget:g}" + OVER * over
 
 
 def table_cells(comparison: Comparison) -> list[list[str]]:
     """Give the header and the rows of the table as texts."""
-    header = ["method", "FLOP", "Params", *comparison["domains"], "mean", *SCORES]
+    header = ["method", "FLOP", "Params", *comparison.domains, "mean", *SCORES]
     rows = []
-    for row in comparison["rows"]:
-        accuracies = [row["accuracies"][name] for name in comparison["domains"]]
-        shares = [f"{100 * share:.1f}" for share in [*accuracies, row["mean_accuracy"]]]
-        scores = [_number(row["scores"][key]) for key in SCORES.values()]
-        rows.append([row_label(row), f"{row['macs_ratio']:.3f}", f"{row['params_ratio']:.2f}", *shares, *scores])
+    for row in comparison.rows:
+        accuracies = [row.accuracies[name] for name in comparison.domains]
+        shares = [f"{100 * share:.1f}" for share in [*accuracies, row.mean_accuracy]]
+        scores = [_number(getattr(row.scores, key, None)) for key in SCORES.values()]
+        rows.append([row_label(row), f"{row.macs_ratio:.3f}", f"{row.params_ratio:.2f}", *shares, *scores])
     return [header, *rows]
 
 

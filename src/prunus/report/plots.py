@@ -12,6 +12,7 @@ import numpy as np
 from prunus.errors import MissingExtraError
 from prunus.files import write_atomically
 from prunus.measure.cost import CostReport
+from prunus.measure.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,12 +23,12 @@ GREY = "#9aa0a6"
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0")
 
 
-def write_plots(folder: Path, results: Mapping[str, Any], costs: CostReport, epochs: Epochs) -> list[Path]:
+def write_plots(folder: Path, results: Evaluation, costs: CostReport, epochs: Epochs) -> list[Path]:
     """Draw all plots of a run as PNG files."""
     figures = {
         "accuracy": accuracy_figure(results),
-        "usage": usage_figure(costs, results["budget"]),
-        "training": training_figure(epochs, results["budget"]),
+        "usage": usage_figure(costs, results.budget),
+        "training": training_figure(epochs, results.budget),
     }
     paths = []
     for name, figure in figures.items():
@@ -38,22 +39,22 @@ def write_plots(folder: Path, results: Mapping[str, Any], costs: CostReport, epo
     return paths
 
 
-def accuracy_figure(results: Mapping[str, Any]) -> Figure:
+def accuracy_figure(results: Evaluation) -> Figure:
     """Draw every domain's accuracy as bars, the feature extractor's beside it where there is one."""
     figure, (axes,) = new_figure(1, 7, 3.6)
-    names = list(results["domains"])
-    baseline = results.get("baselines", {}).get("feature")
+    names = list(results.domains)
+    baseline = results.baselines.get("feature")
     places = np.arange(len(names))
     width = 0.4 if baseline else 0.6
-    ours = [100 * results["domains"][name]["accuracy"] for name in names]
+    ours = [100 * results.domains[name].accuracy for name in names]
     if baseline:
-        theirs = [100 * baseline["domains"][name]["accuracy"] for name in names]
+        theirs = [100 * baseline.domains[name].accuracy for name in names]
         axes.bar_label(
             axes.bar(places - width / 2, theirs, width, color=GREY, label="the whole backbone, frozen features"),
             fmt="%.0f",
             fontsize=8,
         )
-    params, macs = 100 * results["params_ratio"], 100 * results["macs_ratio"]
+    params, macs = 100 * results.params_ratio, 100 * results.macs_ratio
     label = f"pruned: {params:.0f} % of its parameters, {macs:.0f} % of its computation"
     bars = axes.bar(places + (width / 2 if baseline else 0), ours, width, color=COLOURS[0], label=label)
     axes.bar_label(bars, fmt="%.0f", fontsize=8)

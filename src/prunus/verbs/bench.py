@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,66 +14,14 @@ from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError, PrunusError
 from prunus.measure.machine import describe_machine, usable_processors
-from prunus.measure.speed import Timing, take_turns
+from prunus.measure.speed import Benchmark, Gain, Speed
 from prunus.runtime.predictor import Predictor
+from prunus.timing.turns import take_turns
 
 PRUNUS, BAKED, ORT_DENSE, TORCH_DENSE = "Prunus", "ONNX baked", "ONNX dense", "PyTorch dense"
 PAUSE = 0.003  # seconds: as long as idle threads of other runtimes spin
 
 Run = Callable[[Floats], object]
-
-
-@dataclass(frozen=True)
-class Speed:
-    """One engine, one number of threads; dense networks have no domain.
-
-    Args:
-        latency: of one image.
-        images_per_second: in batches.
-    """
-
-    engine: str
-    threads: int
-    domain: str | None
-    latency: Timing
-    images_per_second: float
-
-
-@dataclass(frozen=True)
-class Gain:
-    """What a domain gains over ONNX Runtime with the dense network, one image at a time.
-
-    Args:
-        promised: the dense network's multiply-accumulates / those of the domain.
-        realised: speed_up / promised.
-    """
-
-    domain: str
-    threads: int
-    promised: float
-    speed_up: float
-    realised: float
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """All that was measured, and what could not be.
-
-    Args:
-        prunus_engine: what computed Prunus's own numbers: an instruction set, or numpy.
-        missing: engine -> why it was left out.
-    """
-
-    model: str
-    backbone: str
-    image_size: int
-    batch: int
-    machine: str
-    prunus_engine: str
-    versions: dict[str, str]
-    speeds: tuple[Speed, ...]
-    gains: tuple[Gain, ...]
-    missing: dict[str, str]
 
 
 def bench(
@@ -108,16 +55,16 @@ def bench(
         with _torch_threads(count):
             speeds += _measure(runs, count, bundle.manifest.image_size, batch, rounds)
     return Benchmark(
-        str(Path(model).name),
-        bundle.manifest.backbone,
-        bundle.manifest.image_size,
-        batch,
-        describe_machine(),
-        predictor.engine,
-        rivals.versions,
-        tuple(speeds),
-        tuple(_gains(bundle, speeds)),
-        rivals.missing,
+        model=Path(model).name,
+        backbone=bundle.manifest.backbone,
+        image_size=bundle.manifest.image_size,
+        batch=batch,
+        machine=describe_machine(),
+        prunus_engine=predictor.engine,
+        versions=rivals.versions,
+        speeds=tuple(speeds),
+        gains=tuple(_gains(bundle, speeds)),
+        missing=rivals.missing,
     )
 
 
@@ -148,7 +95,13 @@ def _measure(runs: dict[tuple[str, str | None], Run], threads: int, size: int, b
     latency = take_turns({key: _bound(run, one) for key, run in runs.items()}, rounds, pause)
     passes = take_turns({key: _bound(run, many) for key, run in runs.items()}, max(3, rounds // 10), pause)
     return [
-        Speed(engine, threads, domain, latency[engine, domain], 1000 * batch / passes[engine, domain].median_ms)
+        Speed(
+            engine=engine,
+            threads=threads,
+            domain=domain,
+            latency=latency[engine, domain],
+            images_per_second=1000 * batch / passes[engine, domain].median_ms,
+        )
         for engine, domain in runs
     ]
 
@@ -164,7 +117,15 @@ def _gains(bundle: Bundle, speeds: Sequence[Speed]) -> list[Gain]:
         if each.engine == PRUNUS and each.domain and each.threads in dense:
             promised = promised_speed_up(bundle, each.domain)
             speed_up = dense[each.threads] / each.latency.median_ms
-            found.append(Gain(each.domain, each.threads, promised, speed_up, speed_up / promised))
+            found.append(
+                Gain(
+                    domain=each.domain,
+                    threads=each.threads,
+                    promised=promised,
+                    speed_up=speed_up,
+                    realised=speed_up / promised,
+                )
+            )
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import JsonValue, ValidationError
 
 from prunus.backbone.zoo import load_backbone
 from prunus.config import Recipe
@@ -22,6 +22,8 @@ from prunus.errors import (
 )
 from prunus.files import write_atomically, write_json
 from prunus.losses.sharing import PENALTIES
+from prunus.measure.comparison import Comparison, ComparisonRow
+from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import decathlon_score, efficiency_scores
 from prunus.methods.table import METHODS, adapt, choose_method, default_weight, with_method
 from prunus.recipes import parse_recipe, parse_value, recipe_differences, with_absolute_paths
@@ -29,7 +31,7 @@ from prunus.report.comparison import FORMATS
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, read_log
 from prunus.training.run import check_recipe
-from prunus.verbs.evaluate import Results, evaluate
+from prunus.verbs.evaluate import evaluate
 from prunus.verbs.train import train_or_go_on
 
 ALL = "all"
@@ -56,7 +58,7 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how all verbs tra
     device: str = "auto",
     use_cache: bool = True,
     split: str = "test",
-) -> Results:
+) -> Comparison:
     """Train every method, with a budget once for each of the budgets, and measure all in the same way.
 
     The feature extractor and fine-tuning always take part, because the scores compare with them. Called again with
@@ -88,7 +90,7 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how all verbs tra
             failed[name] = str(error)
         if all(each in found for each in needed):  # so that a long comparison can be read while it goes on
             rows = [(trials[each].entry, found[each]) for each in trials if each in found]
-            comparison = _tabulate(rows, recipe, split) | {"failed": failed}
+            comparison = _tabulate(rows, recipe, split, failed)
             _write(folder, comparison)
     return comparison
 
@@ -173,27 +175,27 @@ class _Trial:
     def file(self) -> Path:
         return self.folder / "results.json"
 
-    def finished(self) -> Results | None:
-        """Give the results of a training that was done before, if they are of this recipe."""
+    def finished(self) -> Evaluation | None:
+        """Return the results of an earlier training run, if they are of this recipe."""
         try:
-            results: Results = json.loads(self.file.read_text())
-            same = not recipe_differences(self.entry.recipe, parse_recipe(results["recipe"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            results = Evaluation.model_validate_json(self.file.read_bytes())
+            same = results.recipe and not recipe_differences(self.entry.recipe, parse_recipe(results.recipe))
+        except (OSError, ValidationError, RecipeError):
             return None
-        return results if same and results["split"] == self.split else None
+        return results if same and results.split == self.split else None
 
-    def run(self, watching: Sequence[Observer], device: str, use_cache: bool) -> Results:
-        """Train, or go on, and measure."""
+    def run(self, watching: Sequence[Observer], device: str, use_cache: bool) -> Evaluation:
+        """Train, or continue, and measure."""
         train_or_go_on(self.entry.recipe, self.folder, watching, device, use_cache)
         results = evaluate(self.folder, self.split, device=device, use_cache=use_cache)
         log = read_log(RunFolder(self.folder).log)
         content = self.entry.recipe.model_dump(mode="json")
-        results |= {"seconds": log[-1]["seconds"] if log else 0.0, "recipe": content}
-        write_json(self.file, results)
+        results = results.model_copy(update={"seconds": log[-1]["seconds"] if log else 0.0, "recipe": content})
+        write_json(self.file, results.model_dump(mode="json"))
         return results
 
 
-def _changed_options(recipe: Recipe) -> dict[str, Any]:
+def _changed_options(recipe: Recipe) -> dict[str, JsonValue]:
     """List the options, and the sharing loss, in which a method differs from its row of the table."""
     chosen = choose_method(recipe)
     changed = chosen.options.model_dump(mode="json", exclude_defaults=True)
@@ -204,42 +206,45 @@ def _changed_options(recipe: Recipe) -> dict[str, Any]:
     return changed
 
 
-def _tabulate(found: Sequence[tuple[Entry, Results]], recipe: Recipe, split: str) -> Results:
+def _tabulate(
+    found: Sequence[tuple[Entry, Evaluation]], recipe: Recipe, split: str, failed: dict[str, str]
+) -> Comparison:
     by_name = {entry.name: _accuracies(results) for entry, results in found}
     finetuned = by_name[REFERENCE]
     feature_score = decathlon_score(by_name[BASELINE], finetuned)
-    rows = [_row(entry, results, finetuned, feature_score) for entry, results in found]
-    domains = [choice.name for choice in recipe.domains]
-    settings = recipe.model_dump(mode="json", exclude={"domains", "method", "sharing", "budget"})
-    return {"domains": domains, "backbone": recipe.backbone.name, "split": split, "settings": settings, "rows": rows}
-
-
-def _row(entry: Entry, results: Results, finetuned: Sequence[float], feature_score: float) -> dict[str, Any]:
-    accuracies = _accuracies(results)
-    scores = efficiency_scores(
-        decathlon_score(accuracies, finetuned), results["macs_ratio"], results["params_ratio"], feature_score
+    return Comparison(
+        domains=tuple(choice.name for choice in recipe.domains),
+        backbone=recipe.backbone.name,
+        split=split,
+        settings=recipe.model_dump(mode="json", exclude={"domains", "method", "sharing", "budget"}),
+        rows=tuple(_row(entry, results, finetuned, feature_score) for entry, results in found),
+        failed=dict(failed),
     )
-    return {
-        "name": entry.name,
-        "method": results["method"],
-        "options": _changed_options(entry.recipe),
-        "budget": results["budget"],
-        "largest_usage": max(each["usage"] for each in results["domains"].values()),
-        "union": results["union"],
-        "macs_ratio": results["macs_ratio"],
-        "params_ratio": results["params_ratio"],
-        "stored_bytes": results["stored_bytes"],
-        "accuracies": {name: values["accuracy"] for name, values in results["domains"].items()},
-        "mean_accuracy": results["mean_accuracy"],
-        "scores": asdict(scores),
-        "seconds": results["seconds"],
-    }
 
 
-def _accuracies(results: Results) -> list[float]:
-    return [float(entry["accuracy"]) for entry in results["domains"].values()]
+def _row(entry: Entry, results: Evaluation, finetuned: Sequence[float], feature_score: float) -> ComparisonRow:
+    score = decathlon_score(_accuracies(results), finetuned)
+    return ComparisonRow(
+        name=entry.name,
+        method=results.method,
+        options=_changed_options(entry.recipe),
+        budget=results.budget,
+        largest_usage=results.largest_usage,
+        union=results.union,
+        macs_ratio=results.macs_ratio,
+        params_ratio=results.params_ratio,
+        stored_bytes=results.stored_bytes,
+        accuracies=results.accuracies,
+        mean_accuracy=results.mean_accuracy,
+        scores=efficiency_scores(score, results.macs_ratio, results.params_ratio, feature_score),
+        seconds=results.seconds,
+    )
 
 
-def _write(folder: Path, comparison: Results) -> None:
+def _accuracies(results: Evaluation) -> list[float]:
+    return list(results.accuracies.values())
+
+
+def _write(folder: Path, comparison: Comparison) -> None:
     for suffix, write in FORMATS.items():
         write_atomically(folder / f"comparison.{suffix}", write(comparison).encode())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from prunus.config import Recipe
 from prunus.data.opening import open_domain
 from prunus.errors import MissingExtraError
 from prunus.files import write_json
+from prunus.measure.evaluation import Demonstration, Example, Guess
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
 from prunus.runtime.predictor import Predictor
@@ -17,7 +17,7 @@ from prunus.samples import bundled
 from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, read_log
 from prunus.verbs.bench import bench
-from prunus.verbs.evaluate import Results, bundle_costs, evaluate
+from prunus.verbs.evaluate import bundle_costs, evaluate
 from prunus.verbs.prune import prune
 from prunus.verbs.report import write_report
 from prunus.verbs.train import train_or_go_on
@@ -31,7 +31,7 @@ def demo(
     overrides: Sequence[str] = (),
     observers: Callable[[str], Sequence[Observer]] = lambda _title: (),
     device: str = "auto",
-) -> Results:
+) -> Demonstration:
     """Make one small model for the five bundled domains, beside a feature extractor trained equally long.
 
     The folder then holds the model, results.json, bench.json, plots and a page about all of it; "report" in what is
@@ -49,15 +49,17 @@ def demo(
     )
     train_or_go_on(recipe, folder, observers(f"one network for {len(recipe.domains)} domains"), device)
     model = prune(folder, folder / "model.prunus")
-    results = evaluate(model, device=device)
-    results["baselines"] = {BASELINE: evaluate(folder / BASELINE, device=device)}
     predictor = Predictor(model)
-    results["example"] = _predict_example(recipe, predictor)
+    added = {
+        "baselines": {BASELINE: evaluate(folder / BASELINE, device=device)},
+        "example": _predict_example(recipe, predictor),
+    }
+    results = evaluate(model, device=device).model_copy(update=added)
     costs = bundle_costs(predictor.bundle, has_switches=True)
     write_plots(folder / "plots", results, costs, read_log(RunFolder(folder).log))
-    write_json(folder / "results.json", results)
-    write_json(folder / "bench.json", asdict(bench(model, threads=(1,), rounds=ROUNDS)))
-    return results | {"report": _write_page(folder)}
+    write_json(folder / "results.json", results.model_dump(mode="json"))
+    write_json(folder / "bench.json", bench(model, threads=(1,), rounds=ROUNDS).model_dump(mode="json"))
+    return Demonstration.model_validate(results.model_dump() | {"report": _write_page(folder)})
 
 
 def _write_page(folder: Path) -> str | None:
@@ -67,13 +69,13 @@ def _write_page(folder: Path) -> str | None:
         return None
 
 
-def _predict_example(recipe: Recipe, predictor: Predictor) -> dict[str, object]:
+def _predict_example(recipe: Recipe, predictor: Predictor) -> Example:
     domain = open_domain(recipe.domains[-1])
     item = domain.test[0]
     found = predictor.predict(domain.source.read(item.file), domain.name, top=3)
-    return {
-        "domain": domain.name,
-        "file": item.file,
-        "truth": domain.classes[item.label],
-        "predictions": [asdict(prediction) for prediction in found],
-    }
+    return Example(
+        domain=domain.name,
+        file=item.file,
+        truth=domain.classes[item.label],
+        predictions=tuple(Guess(label=each.label, probability=each.probability) for each in found),
+    )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,9 @@ from prunus.graph.operations import Conv
 from prunus.lowering.pack import is_packable
 from prunus.measure.accuracy import Labels, classify, num_crops
 from prunus.measure.cost import CostReport, DomainCost, LayerCost, count_layer
+from prunus.measure.evaluation import DomainResult, Evaluation
 from prunus.measure.machine import usable_processors
-from prunus.measure.score import decathlon_score, efficiency_scores
+from prunus.measure.score import Scores, decathlon_score, efficiency_scores
 from prunus.methods.costs import network_costs
 from prunus.methods.table import choose_method
 from prunus.probabilities import Logits
@@ -33,8 +33,6 @@ from prunus.runtime.predictor import Predictor
 from prunus.training.loop import net_logits
 from prunus.training.run import TrainedRun, open_run
 from prunus.verbs.prune import domain_entries, pack_run
-
-Results = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def evaluate(
     crops: Crops | None = None,
     device: str = "auto",
     use_cache: bool = True,
-) -> Results:
+) -> Evaluation:
     """Measure a run folder or a model file on a split of its domains.
 
     Args:
@@ -68,11 +66,19 @@ def evaluate(
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     subject = open_subject(Path(target), device)
-    found: dict[str, dict[str, float | int]] = {}
+    costs = subject.costs
+    domains: dict[str, DomainResult] = {}
     for choice, labels, images, count in classify_domains(subject, split, data, crops, use_cache):
-        right = float((labels == images.labels).mean())
-        found[choice.name] = {"accuracy": right, "images": len(images), "skipped": len(images.skipped), "crops": count}
-    return _results(subject, split, found)
+        domains[choice.name] = DomainResult(
+            accuracy=float((labels == images.labels).mean()),
+            images=len(images),
+            skipped=len(images.skipped),
+            crops=count,
+            usage=costs.usage(choice.name),
+            macs=costs.macs(choice.name),
+            macs_ratio=costs.macs_ratio(choice.name),
+        )
+    return _results(subject, split, domains)
 
 
 def classify_domains(
@@ -197,40 +203,36 @@ def _locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
     return choice
 
 
-def _results(subject: Subject, split: str, found: dict[str, dict[str, float | int]]) -> Results:
+def _results(subject: Subject, split: str, domains: dict[str, DomainResult]) -> Evaluation:
     recipe, costs, chosen = subject.recipe, subject.costs, choose_method(subject.recipe)
-    accuracies = [float(entry["accuracy"]) for entry in found.values()]
-    domains = {
-        name: entry | {"usage": costs.usage(name), "macs": costs.macs(name), "macs_ratio": costs.macs_ratio(name)}
-        for name, entry in found.items()
-    }
-    return {
-        "method": chosen.name,
-        "options": chosen.options.model_dump(mode="json"),
-        "backbone": recipe.backbone.name,
-        "budget": recipe.budget if chosen.method.has_budget else None,
-        "sharing": chosen.sharing,
-        "seed": recipe.seed,
-        "split": split,
-        "steps": list(subject.steps),
-        "domains": domains,
-        "mean_accuracy": sum(accuracies) / len(accuracies),
-        "union": costs.union(),
-        "intersection": costs.intersection(),
-        "sparsity": costs.sparsity(),
-        "params_ratio": costs.params_ratio(),
-        "params_ratio_with_source": costs.params_ratio(with_source=True),
-        "macs_ratio": costs.mean_macs_ratio(),
-        "macs_ratio_with_source": costs.mean_macs_ratio(with_source=True),
-        "dense_macs": costs.dense_macs(),
-        "model_bytes": subject.model_bytes,
-        "stored_bytes": subject.stored_bytes,
-        "dense_bytes": subject.dense_bytes,
-        "scores": _scores(recipe, accuracies, costs),
-    }
+    accuracies = [domain.accuracy for domain in domains.values()]
+    return Evaluation(
+        method=chosen.name,
+        options=chosen.options.model_dump(mode="json"),
+        backbone=recipe.backbone.name,
+        budget=recipe.budget if chosen.method.has_budget else None,
+        sharing=chosen.sharing,
+        seed=recipe.seed,
+        split=split,
+        steps=subject.steps,
+        domains=domains,
+        mean_accuracy=sum(accuracies) / len(accuracies),
+        union=costs.union(),
+        intersection=costs.intersection(),
+        sparsity=costs.sparsity(),
+        params_ratio=costs.params_ratio(),
+        params_ratio_with_source=costs.params_ratio(with_source=True),
+        macs_ratio=costs.mean_macs_ratio(),
+        macs_ratio_with_source=costs.mean_macs_ratio(with_source=True),
+        dense_macs=costs.dense_macs(),
+        model_bytes=subject.model_bytes,
+        stored_bytes=subject.stored_bytes,
+        dense_bytes=subject.dense_bytes,
+        scores=_scores(recipe, accuracies, costs),
+    )
 
 
-def _scores(recipe: Recipe, accuracies: list[float], costs: CostReport) -> dict[str, float | None] | None:
+def _scores(recipe: Recipe, accuracies: list[float], costs: CostReport) -> Scores | None:
     """Compute S and its relatives where the recipe gives the accuracies they compare with."""
     finetuned = [choice.finetune_accuracy for choice in recipe.domains]
     feature = [choice.feature_accuracy for choice in recipe.domains]
@@ -240,4 +242,4 @@ def _scores(recipe: Recipe, accuracies: list[float], costs: CostReport) -> dict[
     baseline = [value for value in feature if value is not None]
     feature_score = decathlon_score(baseline, known) if len(baseline) == len(known) else None
     score = decathlon_score(accuracies, known)
-    return asdict(efficiency_scores(score, costs.mean_macs_ratio(), costs.params_ratio(), feature_score))
+    return efficiency_scores(score, costs.mean_macs_ratio(), costs.params_ratio(), feature_score)

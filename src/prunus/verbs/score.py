@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from prunus.benchmarks import DECATHLON, Benchmark, find_benchmark
 from prunus.data.results import grade, read_labels, read_results
 from prunus.errors import DataError
+from prunus.measure.result import Result
 from prunus.measure.score import Scores, decathlon_score, efficiency_scores
 
 SMALLEST_RATIO = 1e-6
 
 
-@dataclass(frozen=True)
-class BenchmarkScore:
+class BenchmarkScore(Result):
     """The scores of one method on a benchmark, and what they were computed from."""
 
     benchmark: str
@@ -24,10 +23,6 @@ class BenchmarkScore:
     sets_in_benchmark: int
     feature_score: float
     scores: Scores
-
-    def to_json(self) -> dict[str, object]:
-        """Give plain data."""
-        return asdict(self)
 
 
 def score_accuracies(
@@ -64,4 +59,10 @@ def _score(
     finetuned = [each.finetune_accuracy for each in sets]
     feature = decathlon_score([each.feature_accuracy for each in sets], finetuned)
     scores = efficiency_scores(decathlon_score(list(accuracies.values()), finetuned), macs, params, feature)
-    return BenchmarkScore(benchmark.name, dict(accuracies), len(benchmark.sets), feature, scores)
+    return BenchmarkScore(
+        benchmark=benchmark.name,
+        accuracies=dict(accuracies),
+        sets_in_benchmark=len(benchmark.sets),
+        feature_score=feature,
+        scores=scores,
+    )

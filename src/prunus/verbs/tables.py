@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
 from prunus.measure.paper_tables import DECATHLON_ROWS, IMAGENET_TO_SKETCH_ROWS, PaperRow
+from prunus.measure.result import Result
 from prunus.measure.score import Scores, decathlon_score, efficiency_scores
 
 
-@dataclass(frozen=True)
-class RecomputedRow:
+class RecomputedRow(Result):
     """A row as printed, the same with slips mended, and what its numbers give.
 
     S is computed from the mended accuracies; S_O, S_P and S_E from the printed S, as the paper did.
@@ -20,10 +20,6 @@ class RecomputedRow:
     printed: PaperRow
     mended: PaperRow
     computed: Scores
-
-    def to_json(self) -> dict[str, object]:
-        """Give plain data."""
-        return asdict(self)
 
 
 def tables() -> list[RecomputedRow]:
@@ -39,7 +35,8 @@ def _recompute(benchmark: str, rows: Sequence[PaperRow]) -> list[RecomputedRow]:
         mended = _mend(benchmark, row)
         score = decathlon_score([value / 100 for value in mended.accuracies], finetuned)
         ratios = efficiency_scores(row.s, row.macs, row.params, baseline)
-        found.append(RecomputedRow(benchmark, row, mended, replace(ratios, s=score)))
+        computed = ratios.model_copy(update={"s": score})
+        found.append(RecomputedRow(benchmark=benchmark, printed=row, mended=mended, computed=computed))
     return found
 
 

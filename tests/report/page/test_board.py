@@ -1,20 +1,22 @@
 """Comparing runs: the front, the scores, and rows that say what tells runs apart."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from prunus.measure.comparison import Comparison
+from prunus.measure.evaluation import Evaluation
+from prunus.measure.score import Scores
 from prunus.report.comparison import to_markdown
 from prunus.report.page.board import Board, make_boards, pareto_front
-from prunus.report.page.run import ReportedRun, Results
+from prunus.report.page.run import ReportedRun
 from tests.makers.run_folders import results
 
 COMPARED = Path(__file__).parents[3] / "docs" / "results" / "compare" / "comparison.json"
 
 
 def _run(name: str, *arguments: object, recipe: dict[str, str] | None = None, **more: object) -> ReportedRun:
-    return ReportedRun(name, Results.model_validate(results(*arguments, **more)), recipe or {})  # type: ignore[arg-type]
+    return ReportedRun(name, Evaluation.model_validate(results(*arguments, **more)), recipe or {})  # type: ignore[arg-type]
 
 
 def _board(*runs: ReportedRun) -> Board:
@@ -32,13 +34,13 @@ def test_the_front_holds_what_nothing_beats_in_one_without_losing_in_the_other()
 
 
 def test_the_table_is_the_one_that_the_comparison_wrote() -> None:
-    compared = json.loads(COMPARED.read_text())
+    compared = Comparison.model_validate_json(COMPARED.read_bytes())
     runs = []
-    for row in compared["rows"]:
-        content = results(row["method"], row["budget"], row["accuracies"], (row["params_ratio"], row["macs_ratio"]))
+    for row in compared.rows:
+        content = results(row.method, row.budget, row.accuracies, (row.params_ratio, row.macs_ratio))
         for domain in content["domains"].values():
-            domain["usage"] = row["largest_usage"]
-        runs.append(ReportedRun(row["name"], Results.model_validate(content)))
+            domain["usage"] = row.largest_usage
+        runs.append(ReportedRun(row.name, Evaluation.model_validate(content)))
     ours = to_markdown(_board(*runs).comparison).splitlines()
     assert sorted(ours) == sorted(to_markdown(compared).splitlines())
 
@@ -71,23 +73,25 @@ def test_settings_are_shown_only_where_they_tell_runs_apart() -> None:
 
 def test_without_fine_tuning_scores_are_those_of_the_recipe_or_none() -> None:
     scores = {"s": 1.0, "s_o": 2.0, "s_p": 3.0, "s_e": None}
-    rows = _board(_run("a", scores=scores), _run("b")).comparison["rows"]
-    assert rows[0]["scores"] == scores
-    assert set(rows[1]["scores"].values()) == {None}
+    rows = _board(_run("a", scores=scores), _run("b")).comparison.rows
+    assert rows[0].scores == Scores.model_validate(scores)
+    assert rows[1].scores is None
 
 
 def test_with_fine_tuning_a_run_is_scored_against_it() -> None:
     rows = {
-        row["method"]: row["scores"]
+        row.method: row.scores
         for row in _board(
             _run("f", "finetune", None, {"birds": 0.8, "flowers": 0.6}, (2.0, 1.0)),
             _run("x", "feature", None, {"birds": 0.7, "flowers": 0.5}, (1.0, 1.0)),
             _run("u", "union", 0.5, {"birds": 0.9, "flowers": 0.6}, (0.5, 0.25)),
-        ).comparison["rows"]
+        ).comparison.rows
     }
     expected = 1000 * ((0.4 - 0.1) / 0.4) ** 2 + 1000 * ((0.8 - 0.4) / 0.8) ** 2
     feature = 1000 * ((0.4 - 0.3) / 0.4) ** 2 + 1000 * ((0.8 - 0.5) / 0.8) ** 2
-    assert rows["union"]["s"] == pytest.approx(expected)
-    assert rows["union"]["s_o"] == pytest.approx(expected / 0.25)
-    assert rows["union"]["s_p"] == pytest.approx(expected / 0.5)
-    assert rows["union"]["s_e"] == pytest.approx(expected / 0.25 * expected / 0.5 / feature**2)
+    scores = rows["union"]
+    assert scores is not None
+    assert scores.s == pytest.approx(expected)
+    assert scores.s_o == pytest.approx(expected / 0.25)
+    assert scores.s_p == pytest.approx(expected / 0.5)
+    assert scores.s_e == pytest.approx(expected / 0.25 * expected / 0.5 / feature**2)

@@ -8,11 +8,12 @@ import pytest
 from PIL import Image
 
 import prunus
+from prunus.measure.evaluation import Evaluation
 from prunus.report.page.board import make_boards
 from prunus.report.page.board_figures import COSTS, domains_figure, tradeoff_figure
 from prunus.report.page.figure_files import file_names
 from prunus.report.page.figure_files import tradeoff_figure as static_tradeoff
-from prunus.report.page.run import ReportedRun, Results
+from prunus.report.page.run import ReportedRun
 from prunus.report.page.run_figures import run_figures
 from prunus.report.page.writing import read_run_and_baselines
 from prunus.verbs.report import READERS
@@ -38,7 +39,9 @@ def test_plotly_knows_every_key_of_every_figure(tmp_path: Path) -> None:
 def test_the_front_and_the_points_of_the_trade_off_are_the_runs() -> None:
     costs = [(0.5, 0.3, 0.8), (0.6, 0.4, 0.7), (1.0, 1.0, 0.9)]
     runs = [
-        ReportedRun(str(n), Results.model_validate(results("union", 0.25 * (n + 1), {"a": accuracy}, (params, macs))))
+        ReportedRun(
+            str(n), Evaluation.model_validate(results("union", 0.25 * (n + 1), {"a": accuracy}, (params, macs)))
+        )
         for n, (params, macs, accuracy) in enumerate(costs)
     ]
     (board,) = make_boards(runs)
@@ -50,7 +53,7 @@ def test_the_front_and_the_points_of_the_trade_off_are_the_runs() -> None:
 
 
 def test_one_run_on_the_front_gives_no_line() -> None:
-    (board,) = make_boards([ReportedRun("a", Results.model_validate(results()))])
+    (board,) = make_boards([ReportedRun("a", Evaluation.model_validate(results()))])
     assert [trace["name"] for trace in tradeoff_figure(board, "params")["data"]] == ["dense backbone", "union"]
     (legend,) = static_tradeoff(board).legends
     assert [text.get_text() for text in legend.get_texts()] == ["union", "dense backbone"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from prunus.measure.score import decathlon_score, efficiency_scores
+from pydantic import JsonValue
+
+from prunus.measure.comparison import Comparison, ComparisonRow
+from prunus.measure.score import Scores, decathlon_score, efficiency_scores
 from prunus.report.comparison import OVER, row_label
 from prunus.report.page.run import FEATURE, FINETUNE, ReportedRun
-
-NO_SCORES = {"s": None, "s_o": None, "s_p": None, "s_e": None}
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Entry:
     """
 
     run: ReportedRun
-    row: dict[str, Any]
+    row: ComparisonRow
     label: str
     anchor: str
     on_params_front: bool
@@ -45,9 +45,10 @@ class Board:
     entries: tuple[Entry, ...]
 
     @property
-    def comparison(self) -> dict[str, Any]:
-        """Give what the tables of a comparison are made of."""
-        return {"domains": list(self.domains), "rows": [entry.row for entry in self.entries]}
+    def comparison(self) -> Comparison:
+        """Return the board as a comparison."""
+        rows = tuple(entry.row for entry in self.entries)
+        return Comparison(domains=self.domains, backbone=self.backbone, split=self.split, rows=rows)
 
     @property
     def feature(self) -> Entry | None:
@@ -76,7 +77,8 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 
 def _board(runs: Sequence[ReportedRun], anchors: dict[str, str]) -> Board:
     domains = tuple(runs[0].results.domains)
-    rows = [row | {"scores": score} for row, score in zip(_rows(runs, domains), _scores(runs, domains), strict=True)]
+    scores = _scores(runs, domains)
+    rows = [_row(run, _telling(run, runs), domains, score) for run, score in zip(runs, scores, strict=True)]
     accuracies = [run.results.mean_accuracy for run in runs]
     by_params = pareto_front([(run.results.params_ratio, a) for run, a in zip(runs, accuracies, strict=True)])
     by_macs = pareto_front([(run.results.macs_ratio, a) for run, a in zip(runs, accuracies, strict=True)])
@@ -92,47 +94,51 @@ def _place(run: ReportedRun) -> tuple[bool, bool, str, float, str]:
     return run.results.method != FEATURE, budget is not None, run.results.method, -(budget or 0), run.name
 
 
-def _rows(runs: Sequence[ReportedRun], domains: Sequence[str]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": run.name,
-            "method": run.results.method,
-            "options": _telling(run, runs),
-            "budget": run.results.budget,
-            "largest_usage": run.results.largest_usage,
-            "macs_ratio": run.results.macs_ratio,
-            "params_ratio": run.results.params_ratio,
-            "accuracies": {name: run.results.domains[name].accuracy for name in domains},
-            "mean_accuracy": run.results.mean_accuracy,
-        }
-        for run in runs
-    ]
+def _row(
+    run: ReportedRun, options: dict[str, JsonValue], domains: Sequence[str], scores: Scores | None
+) -> ComparisonRow:
+    results = run.results
+    return ComparisonRow(
+        name=run.name,
+        method=results.method,
+        options=options,
+        budget=results.budget,
+        largest_usage=results.largest_usage,
+        union=results.union,
+        macs_ratio=results.macs_ratio,
+        params_ratio=results.params_ratio,
+        stored_bytes=results.stored_bytes,
+        accuracies={name: results.domains[name].accuracy for name in domains},
+        mean_accuracy=results.mean_accuracy,
+        scores=scores,
+        seconds=results.seconds,
+    )
 
 
-def _settings(run: ReportedRun) -> dict[str, Any]:
+def _settings(run: ReportedRun) -> dict[str, JsonValue]:
     results = run.results
     epochs = {"epochs": run.recipe["training.epochs"]} if "training.epochs" in run.recipe else {}
     sharing = {} if results.sharing in (None, results.method) else {"sharing": results.sharing}
     return results.options | sharing | epochs | {"seed": results.seed}
 
 
-def _telling(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, Any]:
+def _telling(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, JsonValue]:
     """Keep the settings that tell a run from others of its method and budget: all of them would fill the table."""
     kind = (run.results.method, run.results.budget)
     others = [_settings(each) for each in runs if (each.results.method, each.results.budget) == kind]
     return {key: value for key, value in _settings(run).items() if any(other.get(key) != value for other in others)}
 
 
-def _scores(runs: Sequence[ReportedRun], domains: Sequence[str]) -> list[dict[str, float | None]]:
+def _scores(runs: Sequence[ReportedRun], domains: Sequence[str]) -> list[Scores | None]:
     """Score against fine-tuning where it was run; else take what the recipe's own numbers gave."""
     first = {run.results.method: _accuracies(run, domains) for run in reversed(runs)}
     if FINETUNE not in first:
-        return [dict(run.results.scores) if run.results.scores else dict(NO_SCORES) for run in runs]
+        return [run.results.scores for run in runs]
     feature = decathlon_score(first[FEATURE], first[FINETUNE]) if FEATURE in first else None
-    found = []
+    found: list[Scores | None] = []
     for run in runs:
         score = decathlon_score(_accuracies(run, domains), first[FINETUNE])
-        found.append(asdict(efficiency_scores(score, run.results.macs_ratio, run.results.params_ratio, feature)))
+        found.append(efficiency_scores(score, run.results.macs_ratio, run.results.params_ratio, feature))
     return found
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prunus.measure.evaluation import Evaluation
 from prunus.report.page.board import Board, Entry, pareto_front
 from prunus.report.page.plot import CARD, INK, MUTED, Plot, colour, named_ticks, plain
-from prunus.report.page.run import FEATURE, Results
+from prunus.report.page.run import FEATURE
 
 COSTS = {"params": "parameters", "macs": "MACs"}  # name of a ratio -> what it is of
 WIDE = 5  # a larger spread of costs is drawn on a logarithmic axis
@@ -31,7 +32,7 @@ def series_style(board: Board) -> dict[str, tuple[str, str]]:
     return fixed | {name: (colour(number), "circle") for number, name in enumerate(budgeted)}
 
 
-def cost_of(results: Results, cost: str) -> float:
+def cost_of(results: Evaluation, cost: str) -> float:
     """Give a cost in percent of the dense backbone's."""
     return 100 * (results.params_ratio if cost == "params" else results.macs_ratio)
 

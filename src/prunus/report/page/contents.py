@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prunus.errors import DataError, MissingExtraError, PrunusError
-from prunus.report.page.run import Contents, Results
+from prunus.measure.evaluation import Evaluation
+from prunus.report.page.run import Contents
 
 MODEL = "model.prunus"
 SLACK = 0.005  # largest difference between the usage of a model file and of the results if both are of one run
@@ -27,7 +28,7 @@ class ContentReaders(NamedTuple):
     of_run: Callable[[Path], Contents]
 
 
-def read_contents(folder: Path, results: Results, readers: ContentReaders) -> tuple[Contents, tuple[str, ...]]:
+def read_contents(folder: Path, results: Evaluation, readers: ContentReaders) -> tuple[Contents, tuple[str, ...]]:
     """Read the model file of a run, else the run itself; what fails becomes a note."""
     file_error = ""
     if (folder / MODEL).exists():
@@ -44,7 +45,7 @@ def read_contents(folder: Path, results: Results, readers: ContentReaders) -> tu
     return contents, (f"{file_error}. The layers shown are those of the run. {REMAKE}",) if file_error else ()
 
 
-def _checked(contents: Contents, results: Results) -> Contents:
+def _checked(contents: Contents, results: Evaluation) -> Contents:
     """Refuse a model file that was not made of the run that was measured."""
     total = sum(layer.num_kernels for layer in contents.layers)
     for name, domain in results.domains.items():

@@ -63,7 +63,7 @@ def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
             epochs = [epoch.model_dump() for epoch in run.epochs]
             found[f"{name}-training"] = partial(training_figure, epochs, run.results.budget)
         if run.bench:
-            found[f"{name}-latency"] = partial(speed_figure, run.bench.model_dump())
+            found[f"{name}-latency"] = partial(speed_figure, run.bench)
     return found
 
 

@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from prunus.errors import DataError
-from prunus.report.page.run import Bench, Epoch, Origin, ReportedRun, Results
+from prunus.measure.evaluation import Evaluation
+from prunus.measure.speed import Benchmark
+from prunus.report.page.run import Epoch, Origin, ReportedRun
 
 DEPTH = 2  # folders below a given one in which runs are looked for: runs/ holds compare/, which holds the runs
 DATA_KEYS = ("path", "root", "weights")  # recipe keys that say where files lie on a machine
@@ -40,14 +42,14 @@ def run_names(paths: Sequence[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def read_run(path: Path, name: str, results: Results | None = None) -> ReportedRun:
+def read_run(path: Path, name: str, results: Evaluation | None = None) -> ReportedRun:
     """Read a run folder; what the page can do without becomes a note where it cannot be read.
 
     Args:
         results: of a run whose results lie elsewhere.
     """
     notes: list[str] = []
-    bench = _read_if_there(path / "bench.json", Bench, "its speed is left out", notes)
+    bench = _read_if_there(path / "bench.json", Benchmark, "its speed is left out", notes)
     origin = _read_if_there(path / "versions.json", Origin, "what it was trained with is left out", notes)
     return ReportedRun(
         name,
@@ -60,14 +62,14 @@ def read_run(path: Path, name: str, results: Results | None = None) -> ReportedR
     )
 
 
-def read_results(path: Path) -> Results:
+def read_results(path: Path) -> Evaluation:
     """Read the results of a run folder."""
     file = path / "results.json"
     mend = "measure it with: prunus evaluate RUN --json > RUN/results.json"
     if not file.exists():
         raise DataError(f"it was not measured yet; {mend}")
     try:
-        return read_model(file, Results)
+        return read_model(file, Evaluation)
     except DataError as error:
         raise DataError(f"{error}; {mend}") from None
 

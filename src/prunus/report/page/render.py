@@ -90,7 +90,7 @@ def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str
     accuracy = f"board-{number}-domains"
     figures |= names | {accuracy: domains_figure(board)}
     header, *rows = table_cells(board.comparison)
-    if not any(value is not None for entry in board.entries for value in entry.row["scores"].values()):
+    if all(entry.row.scores is None for entry in board.entries):
         header, rows = header[: -len(SCORES)], [row[: -len(SCORES)] for row in rows]
     return {
         "backbone": board.backbone,

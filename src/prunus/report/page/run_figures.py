@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from prunus.measure.speed import Benchmark, Speed
 from prunus.report.page.plot import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
-from prunus.report.page.run import Bench, ReportedRun, Speed
+from prunus.report.page.run import ReportedRun
 
 ANY = "any domain"
 OURS = "Prunus"
@@ -73,7 +74,7 @@ def pruning_figure(run: ReportedRun) -> Plot:
     return _curves(data, "kernels used, %")
 
 
-def latency_figure(bench: Bench, threads: int) -> Plot:
+def latency_figure(bench: Benchmark, threads: int) -> Plot:
     """Draw every engine's latency as bars; ours in colour."""
     speeds = [speed for speed in bench.speeds if speed.threads == threads]
     bars: Plot = {

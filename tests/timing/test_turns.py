@@ -6,7 +6,7 @@ import time
 import pytest
 
 from prunus.measure.machine import describe_machine, usable_processors
-from prunus.measure.speed import WARM_UP, take_turns
+from prunus.timing.turns import WARM_UP, take_turns
 
 
 def test_every_run_takes_part_in_every_round_and_a_slow_one_takes_longer() -> None:

@@ -1,0 +1,113 @@
+"""The result of `prunus evaluate`: accuracy, usage and cost of every domain, and the scores."""
+
+from __future__ import annotations
+
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
+
+from prunus.measure.result import Result, Share
+from prunus.measure.score import Scores
+
+ADDED = ("baselines", "example", "seconds", "recipe")  # by `demo` and `compare` only
+
+
+class DomainResult(Result):
+    """The accuracy of one domain, and its share of the backbone's kernels and MACs."""
+
+    accuracy: Share
+    images: int | None = None
+    skipped: int = 0
+    crops: int = 1
+    usage: Share
+    macs: int | None = None
+    macs_ratio: Share
+
+
+class Guess(Result):
+    """One class that the model considers, with its probability."""
+
+    label: str
+    probability: Share
+
+
+class Example(Result):
+    """One test image that the demo classified."""
+
+    domain: str
+    file: str
+    truth: str
+    predictions: tuple[Guess, ...] = Field(min_length=1)
+
+
+class Evaluation(Result):
+    """A measured run or model file; fields with a default are missing in files of earlier versions.
+
+    Args:
+        budget: None where the method has none.
+        steps: steps done, and steps of the whole training run.
+        sparsity: mean over layers of the share of kernels that no domain uses.
+        macs_ratio: mean over domains, relative to the dense backbone.
+        model_bytes: size of the model file; None where no model file can hold the network.
+        stored_bytes: size of everything the domains need, counted by the same rule for all methods.
+        baselines: other runs that `demo` measured for comparison.
+        seconds: training time, added by `compare`.
+        recipe: the recipe as it was trained, added by `compare`.
+    """
+
+    method: str
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    backbone: str
+    budget: Share | None
+    sharing: str | None = None
+    seed: int = 0
+    split: str
+    steps: tuple[int, int]
+    domains: dict[str, DomainResult] = Field(min_length=1)
+    mean_accuracy: Share
+    union: Share
+    intersection: Share
+    sparsity: Share | None = None
+    params_ratio: Share
+    params_ratio_with_source: Share | None = None
+    macs_ratio: Share
+    macs_ratio_with_source: Share | None = None
+    dense_macs: int
+    model_bytes: int | None
+    stored_bytes: int
+    dense_bytes: int
+    scores: Scores | None = None
+    baselines: dict[str, Evaluation] = Field(default_factory=dict)
+    example: Example | None = None
+    seconds: Share | None = None
+    recipe: dict[str, JsonValue] | None = None
+
+    @model_serializer(mode="wrap")
+    def _omit_what_nobody_added(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        content: dict[str, object] = serialize(self)
+        return {key: value for key, value in content.items() if key not in ADDED or key in self.model_fields_set}
+
+    @property
+    def accuracies(self) -> dict[str, float]:
+        """Return the accuracy of every domain."""
+        return {name: domain.accuracy for name, domain in self.domains.items()}
+
+    @property
+    def largest_usage(self) -> float:
+        """Return the usage of the domain that uses most."""
+        return max(domain.usage for domain in self.domains.values())
+
+    @property
+    def over_budget(self) -> list[str]:
+        """List the domains that use more than the budget."""
+        return [name for name, domain in self.domains.items() if self.budget and domain.usage > self.budget]
+
+
+class Demonstration(Evaluation):
+    """The result of `prunus demo`.
+
+    Args:
+        report: path of the page; None where the packages that write it are not installed.
+    """
+
+    model_bytes: int
+    example: Example
+    report: str | None

@@ -1,0 +1,15 @@
+"""What all typed results have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0)]
+
+
+class Result(BaseModel):
+    """A frozen result; its dump is what `--json` prints, and files with unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

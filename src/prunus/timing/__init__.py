@@ -1,0 +1,1 @@
+"""What `bench` runs: a model file, the dense network and other engines."""
