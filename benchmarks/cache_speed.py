@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from prunus.config import DomainChoice
+from prunus.data.layouts import open_domain
 from prunus.data.loading import load_images
-from prunus.data.opening import open_domain
 from prunus.data.sources import ZipSource, open_source
 from prunus.images import Preprocess, read_image
 from prunus.measure.machine import describe_machine

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import settings
 from PIL import Image
 
+from tests.makers.decathlon import write_decathlon
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # workers share the cores; before anything imports torch
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does; before anything imports torch
-settings.register_profile("shared_machine", deadline=None)  # the time of one example says nothing on a busy machine
+settings.register_profile("shared_machine", deadline=None)  # on a busy machine the time of one example says nothing
 settings.load_profile("shared_machine")
 
 
@@ -39,13 +41,19 @@ def write_domain(
 
 @pytest.fixture
 def make_domain(tmp_path: Path) -> Callable[..., Path]:
-    """Give a function that writes a folder domain by its name."""
+    """A function that writes a folder domain by its name."""
     return lambda name="domain", *arguments, **options: write_domain(tmp_path / name, *arguments, **options)
 
 
 @pytest.fixture
+def decathlon(tmp_path: Path) -> Path:
+    """A miniature decathlon-1.0 folder, with the test labels in `labels` beside it."""
+    return write_decathlon(tmp_path / "decathlon-1.0")
+
+
+@pytest.fixture
 def make_zip() -> Callable[[Path], Path]:
-    """Give a function that packs a folder, empty folders too, into a zip beside it."""
+    """A function that packs a folder, including empty folders, into a zip file beside it."""
 
     def make(folder: Path) -> Path:
         path = folder.with_name(f"{folder.name}.zip")

@@ -15,8 +15,8 @@ from prunus.backbone.weights import fill, fingerprint, read_weights
 from prunus.backbone.wrn import wrn14_2
 from prunus.backbone.zoo import ZOO, ZooEntry, load_backbone
 from prunus.config import BackboneChoice, DomainChoice
+from prunus.data.layouts import open_domain
 from prunus.data.loading import load_images
-from prunus.data.opening import open_domain
 from prunus.errors import BackboneError, UnknownNameError
 from prunus.masks.layout import switch_layout
 from prunus.samples import bundled

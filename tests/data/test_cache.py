@@ -16,8 +16,8 @@ from PIL import Image
 from prunus import images as decoding
 from prunus.config import DomainChoice
 from prunus.data import loading
+from prunus.data.layouts import open_domain
 from prunus.data.loading import ImageSet, load_images
-from prunus.data.opening import open_domain
 from prunus.errors import DataError, StorageError
 from prunus.images import Preprocess
 
@@ -150,7 +150,7 @@ import sys, time
 from pathlib import Path
 from prunus.data import loading
 from prunus.config import DomainChoice
-from prunus.data.opening import open_domain
+from prunus.data.layouts import open_domain
 from prunus import images as decoding
 from prunus.images import Preprocess
 folder, cache, slow = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from prunus.config import DomainChoice
 from prunus.data.domains import Domain, Item, hold_out, list_files
-from prunus.data.opening import open_domain
+from prunus.data.layouts import open_domain
 from prunus.data.sources import open_source
 from prunus.errors import DataError
 
@@ -133,12 +133,12 @@ def test_a_domain_without_train_is_refused_with_what_was_found(make_domain: Make
     folder = make_domain()
     (folder / "train").rename(folder / "learn")
     for path in (folder, make_zip(folder)):
-        with pytest.raises(DataError, match=r"domain 'mine' .*has no train split: expected .*; found learn"):
+        with pytest.raises(DataError, match=r"domain 'mine' .*: there is no train split: expected .*; found learn"):
             opened(path)
 
 
 def test_an_empty_folder_is_no_domain(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"has no train split: .*; found nothing"):
+    with pytest.raises(DataError, match=r"there is no train split: .*; found nothing"):
         opened(tmp_path)
 
 
@@ -147,7 +147,7 @@ def test_an_empty_class_is_refused_by_its_name(make_domain: MakeDomain, make_zip
     folder = make_domain()
     (folder / split / "void").mkdir()
     for path in (folder, make_zip(folder)):
-        with pytest.raises(DataError, match=f"class 'void' of {split} holds no image"):
+        with pytest.raises(DataError, match=f"{split}/void/: the class has no image; add some"):
             opened(path)
 
 
@@ -160,7 +160,7 @@ def test_a_class_that_holds_anything_but_images_is_as_good_as_empty(
     inside = folder / "train" / "void" / content
     inside.mkdir() if content.endswith("/") else inside.touch()
     for path in (folder, make_zip(folder)):
-        with pytest.raises(DataError, match="class 'void' of train holds no image"):
+        with pytest.raises(DataError, match="train/void/: the class has no image; add some"):
             opened(path)
 
 
@@ -169,10 +169,10 @@ def test_a_class_that_is_not_in_train_is_refused_by_its_name(make_domain: MakeDo
     folder = make_domain(classes=("a", "b", "c"), validation=1)
     for other in {"train", "validation", "test"} - {split}:
         shutil.rmtree(folder / other / "c")
-    with pytest.raises(DataError, match=f"class 'c' is in {split} but not in train"):
+    with pytest.raises(DataError, match=f"{split}/c/: the class is not in train; add it"):
         opened(folder)
 
 
 def test_a_single_class_is_refused(make_domain: MakeDomain) -> None:
-    with pytest.raises(DataError, match="has one class only, 'a'; a classifier needs two"):
+    with pytest.raises(DataError, match="there is only one class, 'a'; a classifier needs two"):
         opened(make_domain(classes=("a",)))

@@ -1,1 +1,1 @@
-"""Domains on disk, as arrays, and in the order in which training sees them."""
+"""Domains on disk, as arrays of bytes, and in the order in which training sees them."""

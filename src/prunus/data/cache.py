@@ -1,8 +1,8 @@
-"""Decoded images on disk: made once, mapped into memory ever after.
+"""Decoded images on disk: decoded once, then mapped into memory.
 
 An entry is a folder named by a hash of everything that decides its content. It is filled under a temporary name and
-renamed when complete: what a killed process leaves behind is never taken for an entry, and two processes that make the
-same one at once both end with a whole one. A split with unreadable images is not kept, as they may be mended.
+renamed when complete. A killed process therefore never leaves a partial entry, and two processes that write the same
+entry at once both end with a complete one. A split with unreadable images is not cached, because they may be fixed.
 """
 
 from __future__ import annotations
@@ -14,65 +14,64 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import PIL
+from pydantic import BaseModel
 
 from prunus.arrays import Bytes
 from prunus.data.sources import Source
 from prunus.errors import StorageError
-from prunus.files import remove_leftovers, temporary_beside, write_json
+from prunus.files import remove_leftovers, temporary_beside, write_atomically
 from prunus.images import Preprocess
 
 CACHE_VERSION = 1
 ROWS = "images.npy"
-Fill = Callable[[Bytes], dict[int, str]]  # writes all rows it can, gives the reasons for the others
+Fill = Callable[[Bytes], dict[int, str]]  # writes the rows it can, returns the reasons for the others
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def default_cache() -> Path:
-    """Give the user's cache folder, as the desktop standard has it."""
+    """Return the user's cache folder: `$XDG_CACHE_HOME/prunus`, or `~/.cache/prunus`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prunus"
 
 
 def cache_key(source: Source, files: Sequence[str], preprocess: Preprocess) -> str:
     """Hash what decides the decoded pixels: the files, when they changed, the settings and the decoder."""
-    place = str(source.path.resolve())
-    digest = hashlib.sha256(
-        json.dumps([CACHE_VERSION, PIL.__version__, preprocess.resize, preprocess.fit, place]).encode()
-    )
+    path = str(source.path.resolve())
+    settings = [CACHE_VERSION, PIL.__version__, preprocess.resize, preprocess.fit, path]
+    digest = hashlib.sha256(json.dumps(settings).encode())
     for file in files:
         digest.update(json.dumps([file, source.stamp(file)]).encode())
     return digest.hexdigest()[:32]
 
 
 def cached_rows(folder: Path, key: str, shape: tuple[int, ...], fill: Fill) -> tuple[Bytes, dict[int, str]]:
-    """Map the rows of an entry, made first where it is missing: the rows, and which of them are bad and why."""
+    """Map an entry's rows, writing the entry first if it is missing; also return which rows are bad and why."""
     entry = folder / key
     rows = _read(entry, shape)
     if rows is not None:
         return rows, {}
     try:
-        return _make(entry, shape, fill)
+        return _write(entry, shape, fill)
     except OSError as error:
-        reason = error.strerror or str(error)
         raise StorageError(
-            f"cannot keep decoded images in {folder}: {reason}; free some space, set XDG_CACHE_HOME to another folder, "
-            f"or go without with --no-cache"
+            f"cannot cache decoded images in {folder}: {error.strerror or error}; free some space, set XDG_CACHE_HOME "
+            f"to another folder, or turn the cache off with --no-cache"
         ) from error
 
 
-def cached_json(entry: Path | None, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Keep something small that was computed from an entry's rows beside them; without an entry it is just computed."""
+def cached_model(entry: Path | None, name: str, model: type[Model], compute: Callable[[], Model]) -> Model:
+    """Read what was computed from an entry's rows, or compute it and keep it beside them."""
     if entry is None:
         return compute()
     with contextlib.suppress(OSError, ValueError):
-        found: dict[str, Any] = json.loads((entry / name).read_text())
-        return found
-    found = compute()
-    with contextlib.suppress(StorageError):  # a cache that cannot be written to is still a cache
-        write_json(entry / name, found)
-    return found
+        return model.model_validate_json((entry / name).read_bytes())
+    content = compute()
+    with contextlib.suppress(StorageError):  # a read-only cache still works
+        write_atomically(entry / name, content.model_dump_json().encode())
+    return content
 
 
 def _read(entry: Path, shape: tuple[int, ...]) -> Bytes | None:
@@ -83,7 +82,7 @@ def _read(entry: Path, shape: tuple[int, ...]) -> Bytes | None:
     return rows if rows.shape == shape and rows.dtype == np.uint8 else None
 
 
-def _make(entry: Path, shape: tuple[int, ...], fill: Fill) -> tuple[Bytes, dict[int, str]]:
+def _write(entry: Path, shape: tuple[int, ...], fill: Fill) -> tuple[Bytes, dict[int, str]]:
     entry.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(entry.parent)
     temporary = temporary_beside(entry)
@@ -96,13 +95,13 @@ def _make(entry: Path, shape: tuple[int, ...], fill: Fill) -> tuple[Bytes, dict[
             return np.array(rows), bad
         rows.flush()
         _publish(temporary, entry, shape)
-        return rows, {}  # still mapped, whatever becomes of the name
+        return rows, {}  # stays mapped even if the name disappears
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _reserve(path: Path) -> None:
-    """Take the space at once: writing to a mapped file with holes in it would, on a full disk, end the process."""
+    """Allocate the space at once: on a full disk, writing to a mapped file with holes would kill the process."""
     with path.open("r+b") as file:
         size = os.fstat(file.fileno()).st_size
         if hasattr(os, "posix_fallocate"):
@@ -113,6 +112,6 @@ def _publish(temporary: Path, entry: Path, shape: tuple[int, ...]) -> None:
     try:
         temporary.rename(entry)
     except OSError:
-        if _read(entry, shape) is None:  # not another process's whole one, which is as good, but a damaged one
+        if _read(entry, shape) is None:  # a damaged entry; a complete one of another process is kept
             shutil.rmtree(entry, ignore_errors=True)
             temporary.rename(entry)

@@ -1,11 +1,11 @@
-"""COCO-style annotation files, read strictly: whole numbers are whole, names are text, ids come once."""
+"""COCO-style annotation files, read strictly: integers are integers, names are text, ids are unique."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -13,30 +13,31 @@ from prunus.errors import DataError
 
 T = TypeVar("T")
 LARGEST_ID = 2**53
+Id = Annotated[int, Field(ge=0, le=LARGEST_ID)]
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)  # other keys, such as width and licence, are passed over
+    model_config = ConfigDict(frozen=True, strict=True)  # other keys, such as width and license, are ignored
 
 
 class Image(_Entry):
     """One image of an annotation file."""
 
-    id: int = Field(ge=0, le=LARGEST_ID)
+    id: Id
     file_name: str = Field(min_length=1, max_length=1000)
 
 
 class Answer(_Entry):
-    """Which category an image belongs to: an annotation, or a line of a results file."""
+    """The category of an image: an annotation, or a line of a results file."""
 
-    image_id: int = Field(ge=0, le=LARGEST_ID)
-    category_id: int = Field(ge=0, le=LARGEST_ID)
+    image_id: Id
+    category_id: Id
 
 
 class Category(_Entry):
     """One class."""
 
-    id: int = Field(ge=0, le=LARGEST_ID)
+    id: Id
     name: str
 
 
@@ -49,15 +50,19 @@ class Annotations(_Entry):
 
 
 def read_annotations(file: Path) -> Annotations:
-    """Read an annotation file; no image comes twice, with or without a label."""
-    found = parse_json(TypeAdapter(Annotations), _read(file), f"{file} is not a COCO-style annotation file")
-    refuse_repeated((image.id for image in found.images), f"{file}: ids of 'images'")
-    refuse_repeated((each.image_id for each in found.annotations), f"{file}: image ids of 'annotations'")
-    return found
+    """Read an annotation file, in which no image and no annotated image occurs twice."""
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read the annotations {file}: {error.strerror}") from None
+    content = parse_json(TypeAdapter(Annotations), text, f"{file} is not a COCO-style annotation file")
+    refuse_repeated((image.id for image in content.images), f"{file}: ids of 'images'")
+    refuse_repeated((answer.image_id for answer in content.annotations), f"{file}: image ids of 'annotations'")
+    return content
 
 
 def parse_json(adapter: TypeAdapter[T], text: bytes, complaint: str) -> T:
-    """Read JSON of a known form, or say in one line where it is not."""
+    """Parse JSON of a known form; an error names the first value that does not fit."""
     try:
         return adapter.validate_json(text)
     except ValidationError as error:
@@ -67,14 +72,7 @@ def parse_json(adapter: TypeAdapter[T], text: bytes, complaint: str) -> T:
 
 
 def refuse_repeated(ids: Iterable[int], what: str) -> None:
-    """Refuse ids that come more than once."""
-    twice = [str(each) for each, count in Counter(ids).items() if count > 1]
-    if twice:
-        raise DataError(f"{what} come more than once: {len(twice)} of them, such as {', '.join(twice[:3])}")
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read the annotations {file}: {error.strerror}") from None
+    """Refuse ids that occur more than once."""
+    repeated = [str(number) for number, count in Counter(ids).items() if count > 1]
+    if repeated:
+        raise DataError(f"{what} occur more than once: {len(repeated)} of them, such as {', '.join(repeated[:3])}")

@@ -1,10 +1,10 @@
-"""The Visual Decathlon as its users have it: COCO-style annotations beside folders of images.
+"""The Visual Decathlon as it is distributed: COCO-style annotations beside folders of images.
 
     <root>/annotations/<set>_{train,val,test_stripped}.json   images, annotations, categories: joined on image_id
     <root>/data/<set>/{train,val,test}/...                     test is flat and unlabelled
 
-The category ids of set k are k * 10^7 + label, the labels counted from 1. Where the test labels, public since 2020,
-have been put beside as <set>_test.json, the test split has labels too.
+The category ids of set k are k * 10^7 + label, with labels counted from 1. The test split has labels if the file
+<set>_test.json, public since 2020, lies beside the others.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SPLIT_FILES = {"train": ("train",), "validation": ("val",), "test": ("test", "te
 
 
 def open_decathlon_set(root: Path, name: str) -> Domain:
-    """Read one of the ten sets: every image with the label that its own id has, in the order of the ids."""
+    """Read one of the ten sets: its images with their labels, in the order of the image ids."""
     check_root(root)
-    each = DECATHLON.find(name)
+    benchmark_set = DECATHLON.find(name)
     categories: dict[int, str] = {}
     splits: dict[str, tuple[Item, ...]] = {}
     for split, endings in SPLIT_FILES.items():
@@ -36,39 +36,40 @@ def open_decathlon_set(root: Path, name: str) -> Domain:
             raise DataError(f"the annotation file {missing} is missing; {describe_folder(root / 'annotations')}")
         content = read_annotations(file)
         categories |= {category.id: category.name for category in content.categories}
-        splits[split] = _items(file, content, each, labelled=split != "test")
+        splits[split] = _items(file, content, benchmark_set, labelled=split != "test")
     if not splits["train"]:
         raise DataError(f"{annotation_file(root, name, 'train')} lists no image")
-    classes = _classes(each, categories, splits["train"])
+    classes = _classes(benchmark_set, categories, splits["train"])
     return Domain(name, classes, splits["train"], splits["validation"], splits["test"], FolderSource(root))
 
 
 def check_root(root: Path) -> None:
     """Refuse a folder that is not the benchmark's."""
-    wanted = [folder for folder in ("annotations", "data") if not (root / folder).is_dir()]
-    if wanted:
-        looked = " and ".join(wanted)
-        raise DataError(f"{root} is not a decathlon-1.0 folder: looked for {looked} in it; {describe_folder(root)}")
+    missing = " and ".join(folder for folder in ("annotations", "data") if not (root / folder).is_dir())
+    if missing:
+        raise DataError(f"{root} is not a decathlon-1.0 folder: looked for {missing} in it; {describe_folder(root)}")
 
 
 def annotation_file(root: Path, name: str, ending: str) -> Path:
-    """Name an annotation file."""
+    """Return the path of an annotation file."""
     return root / "annotations" / f"{name}_{ending}.json"
 
 
 def category_id(number: int, label: int) -> int:
-    """Give the id of a class, counted from 0, in set `number`."""
+    """Return the category id of a class, counted from 0, in set `number`."""
     return number * ID_STEP + label + 1
 
 
-def _items(file: Path, content: Annotations, each: BenchmarkSet, labelled: bool) -> tuple[Item, ...]:
-    first = category_id(each.number, 0)
+def _items(file: Path, content: Annotations, benchmark_set: BenchmarkSet, labelled: bool) -> tuple[Item, ...]:
+    first = category_id(benchmark_set.number, 0)
+    last = category_id(benchmark_set.number, benchmark_set.classes - 1)
     label_of = {answer.image_id: answer.category_id - first for answer in content.annotations}
-    wrong = [f"image {image} has {label + first}" for image, label in label_of.items() if not 0 <= label < each.classes]
+    wrong = [
+        f"image {image} has {first + label}" for image, label in label_of.items() if not 0 <= label <= last - first
+    ]
     if wrong:
-        allowed = f"{first} to {category_id(each.number, each.classes - 1)}"
         examples = ", ".join(wrong[:3])
-        raise DataError(f"{file}: {len(wrong)} category ids are out of range: {examples}; allowed are {allowed}")
+        raise DataError(f"{file}: {len(wrong)} category ids are out of range: {examples}; expected {first} to {last}")
     images = sorted(content.images, key=lambda image: image.id)
     lacking = [str(image.id) for image in images if image.id not in label_of]
     if lacking and (labelled or label_of):
@@ -77,23 +78,26 @@ def _items(file: Path, content: Annotations, each: BenchmarkSet, labelled: bool)
     if strays:
         raise DataError(f"{file}: {len(strays)} annotations have no image: {', '.join(map(str, strays[:3]))}")
     return tuple(
-        Item(_locate(file, image.file_name, each.name), label_of.get(image.id, UNLABELLED), image.id)
+        Item(_locate(file, image.file_name, benchmark_set.name), label_of.get(image.id, UNLABELLED), image.id)
         for image in images
     )
 
 
 def _locate(file: Path, file_name: str, name: str) -> str:
-    """Name an image relative to the root; annotations begin anywhere above `data/<set>`, or at the set itself."""
+    """Return a path relative to the root; file names begin anywhere above `data/<set>`, or at the set itself."""
     parts = PurePosixPath(file_name).parts
     begin = next((i for i in range(len(parts) - 1) if parts[i : i + 2] == ("data", name)), None)
     inside = parts[begin:] if begin is not None else ("data", *parts) if parts[:1] == (name,) else ()
     if not inside or ".." in inside or "\0" in file_name:
-        raise DataError(f"{file}: the file name {file_name!r} does not lie in data/{name}")
+        raise DataError(f"{file}: the file name {file_name!r} is not inside data/{name}")
     return PurePosixPath(*inside).as_posix()
 
 
-def _classes(each: BenchmarkSet, categories: dict[int, str], train: Sequence[Item]) -> tuple[str, ...]:
+def _classes(benchmark_set: BenchmarkSet, categories: dict[int, str], train: Sequence[Item]) -> tuple[str, ...]:
     count = max(item.label for item in train) + 1
-    names = [categories.get(category_id(each.number, label), f"{each.name} {label + 1}") for label in range(count)]
-    doubled = Counter(names)
-    return tuple(f"{name} ({label + 1})" if doubled[name] > 1 else name for label, name in enumerate(names))
+    names = [
+        categories.get(category_id(benchmark_set.number, label), f"{benchmark_set.name} {label + 1}")
+        for label in range(count)
+    ]
+    uses = Counter(names)
+    return tuple(f"{name} ({label + 1})" if uses[name] > 1 else name for label, name in enumerate(names))

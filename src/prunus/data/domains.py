@@ -1,10 +1,10 @@
-"""One domain: its classes and, for every split, which file shows which class."""
+"""One domain: its classes and, for every split, its image files with their classes."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -21,14 +21,12 @@ SPLIT_FOLDERS = {
     "valid": "validation",
     "validation": "validation",
 }
-
-
 UNLABELLED = -1
 
 
 @dataclass(frozen=True)
 class Item:
-    """One image file and its class; benchmarks know images by an id too."""
+    """One image file and its class, and the id that a benchmark has for it."""
 
     file: str
     label: int
@@ -47,44 +45,61 @@ class Domain:
     source: Source
 
     def split(self, name: str) -> tuple[Item, ...]:
-        """Give the items of one split, or of several joined by a plus sign."""
+        """Return the items of one split, or of several joined by a plus sign."""
         return tuple(item for part in name.split("+") for item in getattr(self, part))
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What a domain's folder holds, sorted out but not yet judged."""
+    """The files of a domain, by split and class, not yet checked."""
 
     files: dict[str, dict[str, tuple[str, ...]]]  # split -> class -> image files
-    folders: dict[str, str]  # split -> what its folder is really called
+    folders: dict[str, str]  # split -> the name of its folder
     ignored: tuple[str, ...]
 
     def classes(self, split: str) -> set[str]:
-        """Give the class names that have a folder in a split."""
+        """Return the class names that have a folder in a split."""
         return set(self.files.get(split, {}))
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Yield what would stop a training run, as (folder, what is wrong with it)."""
+        if "train" not in self.files:
+            folders = sorted({name.split("/")[0] for name in self.ignored})[:5]
+            expected = "expected <split>/<class>/<image> with the splits train and test"
+            yield "", f"there is no train split: {expected}; found {', '.join(folders) or 'nothing'}"
+        for split, by_class in sorted(self.files.items()):
+            for label, images in sorted(by_class.items()):
+                folder = f"{self.folders[split]}/{label}/"
+                if not images:
+                    yield folder, "the class has no image; add some or remove the folder"
+                elif label not in self.classes("train"):
+                    yield folder, "the class is not in train; add it to train or remove the folder"
+        if len(self.classes("train")) == 1:
+            yield "train/", f"there is only one class, {min(self.classes('train'))!r}; a classifier needs two"
 
 
 def list_files(source: Source) -> Listing:
-    """Sort file names into splits and classes; hidden files and files that are no images are set aside."""
-    found: dict[str, dict[str, list[str]]] = {}
+    """Sort file names into splits and classes; hidden files are skipped, files that are not images are set aside."""
+    images: dict[str, dict[str, list[str]]] = {}
     folders: dict[str, str] = {}
     ignored: list[str] = []
     for name in source.names():
         parts = PurePosixPath(name).parts
         if not parts or any(_is_hidden(part) for part in parts[:2]):
             continue
-        is_folder, is_hidden = name.endswith("/"), any(map(_is_hidden, parts))
+        is_folder = name.endswith("/")
+        is_hidden = any(map(_is_hidden, parts))
         split = SPLIT_FOLDERS.get(parts[0])
         in_class = split is not None and len(parts) >= (2 if is_folder else 3)
-        if split and in_class:  # a class that holds no image is still a class, to be complained about
+        if split and in_class:  # a class without an image is still a class: check reports it
             folders[split] = parts[0]
-            images = found.setdefault(split, {}).setdefault(parts[1], [])
+            class_images = images.setdefault(split, {}).setdefault(parts[1], [])
             if not is_folder and not is_hidden and PurePosixPath(name).suffix.lower() in SUFFIXES:
-                images.append(name)
+                class_images.append(name)
                 continue
         if not is_folder and not is_hidden:
             ignored.append(name)
-    by_split = {split: {label: tuple(names) for label, names in classes.items()} for split, classes in found.items()}
+    by_split = {split: {label: tuple(names) for label, names in classes.items()} for split, classes in images.items()}
     return Listing(by_split, folders, tuple(ignored))
 
 
@@ -93,10 +108,11 @@ def _is_hidden(part: str) -> bool:
 
 
 def open_folders(choice: DomainChoice, validation_share: float) -> Domain:
-    """List the images of `<split>/<class>/<image>` and check that the classes make sense."""
+    """List the images of `<split>/<class>/<image>` and check the classes."""
     source = open_source(choice.path)
     listing = list_files(source)
-    _judge(choice, listing)
+    for folder, message in listing.faults():
+        raise DataError(f"domain {choice.name!r} ({choice.path}): {folder}{': ' if folder else ''}{message}")
     classes = tuple(sorted(listing.classes("train")))
     label_of = {name: label for label, name in enumerate(classes)}
     splits = {
@@ -110,7 +126,7 @@ def open_folders(choice: DomainChoice, validation_share: float) -> Domain:
 
 
 def hold_out(items: Sequence[Item], share: float) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """Split off a share of every class, chosen by a hash of the file's name: the same on every machine."""
+    """Split off a share of every class, chosen by a hash of the file name: the same on every machine."""
     sizes = Counter(item.label for item in items)
     quota = {label: min(max(1, round(share * size)), size - 1) for label, size in sizes.items()}
     held: set[str] = set()
@@ -119,22 +135,3 @@ def hold_out(items: Sequence[Item], share: float) -> tuple[tuple[Item, ...], tup
             quota[item.label] -= 1
             held.add(item.file)
     return tuple(i for i in items if i.file not in held), tuple(i for i in items if i.file in held)
-
-
-def _judge(choice: DomainChoice, listing: Listing) -> None:
-    where = f"domain {choice.name!r} ({choice.path})"
-    expected = "expected <split>/<class>/<image> with the splits train and test"
-    if "train" not in listing.files:
-        top = sorted({name.split("/")[0] for name in listing.ignored})[:5]
-        raise DataError(f"{where} has no train split: {expected}; found {', '.join(top) or 'nothing'}")
-    for split, by_class in sorted(listing.files.items()):
-        empty = sorted(name for name, files in by_class.items() if not files)
-        if empty:
-            raise DataError(f"{where}: class {empty[0]!r} of {split} holds no image; add some or remove the folder")
-        strangers = sorted(set(by_class) - listing.classes("train"))
-        if strangers:
-            raise DataError(
-                f"{where}: class {strangers[0]!r} is in {split} but not in train; add it to train or remove it"
-            )
-    if len(listing.classes("train")) < 2:
-        raise DataError(f"{where} has one class only, {min(listing.classes('train'))!r}; a classifier needs two")

@@ -1,4 +1,4 @@
-"""Decode a split once into one array of bytes; every later epoch only indexes it."""
+"""Decode a split once into one array of bytes that every epoch indexes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,33 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel
 
 from prunus.arrays import Bytes
-from prunus.data.cache import cache_key, cached_json, cached_rows
+from prunus.data.cache import cache_key, cached_model, cached_rows
 from prunus.data.domains import Domain, Item
 from prunus.errors import DataError
 from prunus.images import Preprocess, read_image
 
-CHUNK = 1024  # images handed on at a time, to decoding threads or sums
-Loading = Callable[[str, int, int], None]  # domain, images done, images in all
+CHUNK = 1024  # images decoded or summed at a time
+Loading = Callable[[str, int, int], None]  # domain, images done, total
+Colour = tuple[float, float, float]
 
 
 def _silent(domain: str, done: int, total: int) -> None:
     pass
 
 
+class _Statistics(BaseModel):
+    """Mean and standard deviation of each colour, in [0, 1]."""
+
+    mean: Colour
+    std: Colour
+
+
 @dataclass(frozen=True)
 class ImageSet:
-    """Decoded images of one split: (N, 3, R, R) bytes and N labels, and the ids a benchmark gives them."""
+    """Decoded images of one split: (N, 3, R, R) bytes, N labels, and the ids that a benchmark has for them."""
 
     images: Bytes
     labels: npt.NDArray[np.int64]
@@ -40,20 +49,18 @@ class ImageSet:
         return len(self.labels)
 
     def fingerprint(self) -> str:
-        """Hash pixels and labels, so that a resumed run notices other data."""
+        """Hash pixels and labels: a resumed run must see the same data."""
         digest = hashlib.sha256(self.labels.tobytes())
         for start in range(0, len(self), CHUNK):
             digest.update(np.ascontiguousarray(self.images[start : start + CHUNK]).data)
         return digest.hexdigest()
 
-    def statistics(self) -> tuple[list[float], list[float]]:
-        """Compute the mean and standard deviation of every colour, in [0, 1]; kept beside the cached pixels."""
-        found = cached_json(self.cache, "statistics.json", self._statistics)
-        if found.keys() != {"mean", "std"}:
-            found = self._statistics()
-        return found["mean"], found["std"]
+    def statistics(self) -> tuple[Colour, Colour]:
+        """Return the mean and standard deviation of each colour, in [0, 1]; they are cached beside the pixels."""
+        statistics = cached_model(self.cache, "statistics.json", _Statistics, self._statistics)
+        return statistics.mean, statistics.std
 
-    def _statistics(self) -> dict[str, list[float]]:
+    def _statistics(self) -> _Statistics:
         total, squares = np.zeros(3), np.zeros(3)
         for start in range(0, len(self), CHUNK):
             part = self.images[start : start + CHUNK].astype(np.float64) / 255
@@ -62,7 +69,7 @@ class ImageSet:
         count = len(self) * self.images.shape[2] * self.images.shape[3]
         mean = total / count
         std = np.sqrt(np.maximum(squares / count - mean**2, 1e-8))  # one flat colour must not divide by 0
-        return {"mean": mean.round(6).tolist(), "std": std.round(6).tolist()}
+        return _Statistics(mean=mean.round(6).tolist(), std=std.round(6).tolist())
 
 
 def load_images(
@@ -73,7 +80,7 @@ def load_images(
     cache: Path | None = None,
     loading: Loading = _silent,
 ) -> ImageSet:
-    """Decode and resize all images of a split, or map them from the cache; a bad one is an error unless skipped."""
+    """Decode and resize all images of a split, or map them from the cache; bad ones are errors or skipped."""
     items = domain.split(split)
     if not items:
         raise DataError(f"domain {domain.name!r} ({domain.source.path}) has no {split} images")
@@ -83,13 +90,11 @@ def load_images(
         return _fill(rows, domain, items, preprocess, loading)
 
     if cache is None:
-        rows, entry = np.empty(shape, dtype=np.uint8), None
-        bad = fill(rows)
-    else:
-        key = cache_key(domain.source, [item.file for item in items], preprocess)
-        rows, bad = cached_rows(cache, key, shape, fill)
-        entry = cache / key
-    return _select(domain, split, rows, bad, skip_bad, entry)
+        rows = np.empty(shape, dtype=np.uint8)
+        return _select(domain, split, rows, fill(rows), skip_bad, None)
+    key = cache_key(domain.source, [item.file for item in items], preprocess)
+    rows, bad = cached_rows(cache, key, shape, fill)
+    return _select(domain, split, rows, bad, skip_bad, cache / key)
 
 
 def _fill(
@@ -106,7 +111,7 @@ def _fill(
         return None
 
     bad: dict[int, str] = {}
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # Pillow decodes outside the interpreter's lock
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # Pillow decodes without the interpreter's lock
         for start in range(0, len(items), CHUNK):
             chunk = range(start, min(start + CHUNK, len(items)))
             for index, reason in zip(chunk, pool.map(decode, chunk), strict=True):
@@ -123,18 +128,18 @@ def _select(
     if bad and not skip_bad:
         first = next(iter(bad.values()))
         others = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        raise DataError(f"{first}{others}; mend or remove it, or leave such images out with --skip-bad-images")
+        raise DataError(f"{first}{others}; fix or remove it, or skip such images with --skip-bad-images")
     good = [index for index in range(len(items)) if index not in bad]
     _check_classes_survive(domain, split, [items[index] for index in good])
     labels = np.array([items[index].label for index in good], dtype=np.int64)
     ids = tuple(items[index].image_id for index in good)
-    # mapped rows stay mapped unless some must go
+    # indexing copies: without bad rows, mapped rows stay mapped
     return ImageSet(rows[good] if bad else rows, labels, tuple(bad.values()), ids, None if bad else entry)
 
 
 def _check_classes_survive(domain: Domain, split: str, items: Sequence[Item]) -> None:
     if not items:
-        raise DataError(f"domain {domain.name!r}: every image of {split} is bad; nothing is left to use")
+        raise DataError(f"domain {domain.name!r}: no image of {split} can be read")
     lost = {item.label for item in domain.split(split)} - {item.label for item in items}
     if lost and split.startswith("train"):
-        raise DataError(f"domain {domain.name!r}: every {split} image of class {domain.classes[min(lost)]!r} is bad")
+        raise DataError(f"domain {domain.name!r}: no {split} image of class {domain.classes[min(lost)]!r} can be read")

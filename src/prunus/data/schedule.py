@@ -1,4 +1,4 @@
-"""In which order training sees the domains: a pure function of the seed, so that any step can be found again.
+"""The order in which training sees the domains: a pure function of the seed, so any step can be repeated.
 
 Legend: D = domains.
 """
@@ -19,19 +19,19 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step: for each domain in the batch, which of its images."""
+    """One optimizer step: the domains in the batch, and which of their images."""
 
     epoch: int
     parts: tuple[tuple[int, Indices], ...]
 
 
 def schedule(strategy: Strategy, sizes: Sequence[int], batch_size: int, epochs: int, seed: int) -> Iterator[Step]:
-    """Yield all steps of a training over D domains of the given sizes."""
+    """Yield all steps of a training run over D domains of these sizes."""
     return STRATEGIES[strategy](sizes, batch_size, epochs, seed)
 
 
 def num_steps(strategy: Strategy, sizes: Sequence[int], batch_size: int, epochs: int) -> int:
-    """Count the steps that `schedule` will yield."""
+    """Count the steps that `schedule` yields."""
     if strategy == "mixed":
         return epochs * math.ceil(sum(max(1, size // 2) for size in sizes) / (batch_size // 2))
     return epochs * sum(_num_batches(size, batch_size) for size in sizes)
@@ -51,14 +51,14 @@ def _alternate(sizes: Sequence[int], batch_size: int, epochs: int, seed: int) ->
             for domain in list(queues):
                 indices = next(queues[domain], None)
                 if indices is None:
-                    del queues[domain]  # a smaller domain has had its epoch and waits for the others
+                    del queues[domain]  # a smaller domain waits for the others
                 else:
                     yield Step(epoch, ((domain, indices),))
 
 
 def _mixed(sizes: Sequence[int], batch_size: int, epochs: int, seed: int) -> Iterator[Step]:
     for epoch in range(epochs):
-        # batch statistics of one image are worthless, so the domains are mixed in pairs of images
+        # batch statistics of one image are useless: the domains are mixed in pairs of images
         pairs = [
             (domain, pair)
             for domain, size in enumerate(sizes)
@@ -91,8 +91,8 @@ def _rng(seed: int, epoch: int, domain: int | None = None) -> np.random.Generato
 
 
 def _num_batches(size: int, batch_size: int) -> int:
-    full, rest = divmod(size, batch_size)
-    return max(1, full + (rest > 1))  # a single image left over joins the batch before it
+    # a single image left over joins the batch before it
+    return max(1, (size + batch_size - 2) // batch_size)
 
 
 def _batches(size: int, batch_size: int, rng: np.random.Generator) -> list[Indices]:

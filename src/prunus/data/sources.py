@@ -1,4 +1,4 @@
-"""Where a domain's files lie: a folder or a zip, listed and read through the same two calls."""
+"""The files of a domain, in a folder or a zip file, listed and read through the same calls."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from prunus.config import DEMO_PREFIX
 from prunus.errors import DataError, UnknownNameError
 from prunus.samples import bundled, demo_names
 
-MAX_FILE_BYTES = 256 * 2**20  # a zip member may claim any size; no image we train on is larger
-
+MAX_FILE_BYTES = 256 * 2**20  # a zip member may claim any size; no training image is larger
 DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, NotImplementedError, RuntimeError)
 
 
 class Source(Protocol):
-    """Files by relative name; a name that ends in a slash is an empty folder."""
+    """Files by relative name; a name that ends with a slash is an empty folder."""
 
     path: Path
 
@@ -35,29 +34,30 @@ class FolderSource:
         self.path = path
 
     def names(self) -> list[str]:
-        """List all files, and the folders that hold nothing; links are followed, but never in a circle."""
-        found, visited = [], set()
-        for place, folders, files in os.walk(self.path, followlinks=True):
-            real = os.path.realpath(place)
+        """List all files and all empty folders; links are followed, but never in a circle."""
+        names: list[str] = []
+        visited: set[str] = set()
+        for folder, folders, files in os.walk(self.path, followlinks=True):
+            real = os.path.realpath(folder)
             if real in visited:
                 folders.clear()
                 continue
             visited.add(real)
-            inside = Path(place).relative_to(self.path)
-            found += [(inside / file).as_posix() for file in files]
+            inside = Path(folder).relative_to(self.path)
+            names += [(inside / file).as_posix() for file in files]
             if not folders and not files:
-                found.append(f"{inside.as_posix()}/")
-        return sorted(found)
+                names.append(f"{inside.as_posix()}/")
+        return sorted(names)
 
     def read(self, name: str) -> bytes:
-        """Read one file whole."""
+        """Read a file."""
         try:
             return (self.path / name).read_bytes()
         except OSError as error:
             raise DataError(f"cannot read {self.path / name}: {error.strerror or error}") from None
 
     def stamp(self, name: str) -> list[int]:
-        """Tell size, times of change and place on the disk."""
+        """Return the size, the times of change and the inode."""
         try:
             status = (self.path / name).stat()
         except OSError:
@@ -76,14 +76,14 @@ class ZipSource:
             raise DataError(f"{path} is not a readable zip file: {error}") from None
 
     def names(self) -> list[str]:
-        """List all members; a folder entry counts only where nothing lies in it."""
+        """List all files and all empty folders."""
         entries = self._zip.namelist()
         files = [name for name in entries if not name.endswith("/")]
         filled = {"/".join(name.split("/")[:depth]) + "/" for name in files for depth in range(1, name.count("/") + 1)}
         return sorted(files + [name for name in entries if name.endswith("/") and name not in filled])
 
     def read(self, name: str) -> bytes:
-        """Read one member whole, checking its checksum."""
+        """Read a member and check its checksum."""
         info = self._zip.getinfo(name)
         if info.file_size > MAX_FILE_BYTES:
             raise DataError(
@@ -95,13 +95,13 @@ class ZipSource:
             raise DataError(f"{name} in {self.path} is damaged: {error}") from None
 
     def stamp(self, name: str) -> list[int]:
-        """Tell size and checksum."""
+        """Return the size and the checksum."""
         info = self._zip.getinfo(name)
         return [info.file_size, info.CRC]
 
 
 def describe_folder(folder: Path) -> str:
-    """Say what lies in a folder, for errors about what does not."""
+    """Say what a folder holds, for errors about what is missing in it."""
     if not folder.is_dir():
         return f"there is no folder {folder}"
     inside = sorted(entry.name for entry in folder.iterdir())
@@ -110,20 +110,20 @@ def describe_folder(folder: Path) -> str:
 
 
 def open_source(path: str | Path) -> Source:
-    """Open a folder, a zip or a bundled domain (`demo:fashion`)."""
+    """Open a folder, a zip file or a bundled domain (`demo:fashion`)."""
     text = str(path)
     if text.startswith(DEMO_PREFIX):
         name = text.removeprefix(DEMO_PREFIX)
         if name not in demo_names():
             raise UnknownNameError("demo domain", name, demo_names())
         return ZipSource(bundled("domains") / f"{name}.zip")
-    place = Path(path)
-    if place.is_dir():
-        return FolderSource(place)
-    if place.is_file():
-        return ZipSource(place)
-    parent = place.parent
-    near = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")] if parent.is_dir() else []
-    if near:
-        raise UnknownNameError(f"domain path in {parent}", place.name, sorted(near))
-    raise DataError(f"there is no folder or zip file {place}")
+    path = Path(path)
+    if path.is_dir():
+        return FolderSource(path)
+    if path.is_file():
+        return ZipSource(path)
+    parent = path.parent
+    neighbours = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")] if parent.is_dir() else []
+    if neighbours:
+        raise UnknownNameError(f"domain path in {parent}", path.name, sorted(neighbours))
+    raise DataError(f"there is no folder or zip file {path}")

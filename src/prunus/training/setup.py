@@ -13,8 +13,8 @@ from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.config import DomainChoice, Recipe
 from prunus.data.cache import default_cache
 from prunus.data.domains import Domain
+from prunus.data.layouts import open_domain
 from prunus.data.loading import ImageSet, load_images
-from prunus.data.opening import open_domain
 from prunus.errors import RecipeError, TrainingError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess

@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 from prunus.backbone.zoo import load_backbone
 from prunus.config import Recipe
 from prunus.data.domains import SPLITS, UNLABELLED
-from prunus.data.opening import open_domain
+from prunus.data.layouts import open_domain
 from prunus.errors import (
     BackboneError,
     DataError,

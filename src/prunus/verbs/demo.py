@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from prunus.config import Recipe
-from prunus.data.opening import open_domain
+from prunus.data.layouts import open_domain
 from prunus.errors import MissingExtraError
 from prunus.files import write_json
 from prunus.measure.evaluation import Demonstration, Example, Guess

@@ -15,8 +15,8 @@ from prunus.bundle.manifest import DomainEntry
 from prunus.config import DEMO_PREFIX, Crops, DomainChoice, Recipe
 from prunus.data.cache import default_cache
 from prunus.data.domains import SPLITS, UNLABELLED
+from prunus.data.layouts import open_domain
 from prunus.data.loading import ImageSet, load_images
-from prunus.data.opening import open_domain
 from prunus.errors import BackboneError, BundleError, DataError, UnknownNameError
 from prunus.graph.operations import Conv
 from prunus.lowering.pack import is_packable

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prunus.benchmarks import DECATHLON, Benchmark, find_benchmark
-from prunus.data.results import grade, read_labels, read_results
+from prunus.data.submissions import grade, read_labels, read_results
 from prunus.errors import DataError
 from prunus.measure.result import Result
 from prunus.measure.score import Scores, decathlon_score, efficiency_scores

@@ -9,7 +9,7 @@ from prunus.benchmarks import DECATHLON
 from prunus.config import Crops
 from prunus.data.coco import refuse_repeated
 from prunus.data.decathlon import category_id
-from prunus.data.results import write_results
+from prunus.data.submissions import write_results
 from prunus.errors import RecipeError
 from prunus.verbs.evaluate import classify_domains, open_subject
 

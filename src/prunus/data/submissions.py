@@ -1,4 +1,4 @@
-"""The Visual Decathlon's results file: `results.json`, a list of {image_id, category_id}, zipped."""
+"""The results file that the Visual Decathlon asks for: `results.json`, a list of {image_id, category_id}, zipped."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from prunus.files import write_atomically
 
 RESULTS_NAME = "results.json"
 MAX_RESULTS_BYTES = 256 * 2**20
-FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the same answers give the same bytes
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the same answers are the same bytes
 
 
 @dataclass(frozen=True)
 class Grade:
-    """How one set was answered."""
+    """How many images of a set were classified correctly."""
 
     right: int
     images: int
 
     @property
     def accuracy(self) -> float:
-        """Give the share of right answers."""
+        """The share of correct answers."""
         return self.right / self.images
 
 
 def write_results(path: Path, answers: Mapping[int, int]) -> None:
-    """Write answers (image id -> category id) as the challenge wants them."""
+    """Write answers (image id -> category id) in the format of the challenge."""
     rows = [{"image_id": image, "category_id": category} for image, category in sorted(answers.items())]
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
@@ -50,23 +50,23 @@ def read_results(path: Path) -> dict[int, int]:
         text = _results_text(path)
     except DAMAGE as error:
         raise DataError(f"cannot read the results {path}: {error}") from None
-    answers = parse_json(TypeAdapter(list[Answer]), text, f"{path} does not hold a list of {{image_id, category_id}}")
+    answers = parse_json(TypeAdapter(list[Answer]), text, f"{path} is not a list of {{image_id, category_id}}")
     refuse_repeated((answer.image_id for answer in answers), f"{path}: answered images")
     return {answer.image_id: answer.category_id for answer in answers}
 
 
 def read_labels(folder: Path) -> dict[str, dict[int, int]]:
-    """Read the true categories of every set that has labels in a folder: set -> image id -> category id."""
+    """Read the labels of every set that has a label file: set -> image id -> category id."""
     labels: dict[str, dict[int, int]] = {}
     for name in DECATHLON.names():
         file = folder / f"{name}_test.json"
         if file.exists():
-            labels[name] = {each.image_id: each.category_id for each in read_annotations(file).annotations}
+            labels[name] = {answer.image_id: answer.category_id for answer in read_annotations(file).annotations}
             if not labels[name]:
-                raise DataError(f"{file} holds no annotations: it lists images without their labels")
+                raise DataError(f"{file} has no annotations: it lists images without labels")
     if not labels:
         raise DataError(
-            f"{folder} holds no test labels: looked for <set>_test.json, such as aircraft_test.json; "
+            f"{folder} has no test labels: looked for <set>_test.json, such as aircraft_test.json; "
             f"{describe_folder(folder)}"
         )
     refuse_repeated((image for truth in labels.values() for image in truth), f"{folder}: image ids of several sets")
@@ -74,7 +74,7 @@ def read_labels(folder: Path) -> dict[str, dict[int, int]]:
 
 
 def grade(answers: Mapping[int, int], labels: Mapping[str, Mapping[int, int]]) -> dict[str, Grade]:
-    """Compare answers with the truth, set by set; every labelled image needs exactly one answer."""
+    """Compare answers with the labels, set by set; every labelled image needs exactly one answer."""
     known = {image for truth in labels.values() for image in truth}
     missing, extra = sorted(known - answers.keys()), sorted(answers.keys() - known)
     for what, images in (("are not answered", missing), ("are not in the labels", extra)):
@@ -93,7 +93,9 @@ def _results_text(path: Path) -> bytes:
         inside = {Path(info.filename).name: info for info in file.infolist()}
         info = inside.get(RESULTS_NAME)
         if info is None:
-            raise DataError(f"{path} holds no {RESULTS_NAME}; it holds {', '.join(inside) or 'nothing'}")
+            raise DataError(f"{path} has no {RESULTS_NAME}; it holds {', '.join(inside) or 'nothing'}")
         if info.file_size > MAX_RESULTS_BYTES:
-            raise DataError(f"{RESULTS_NAME} in {path} claims {info.file_size:,} bytes; that is no results file")
+            raise DataError(
+                f"{RESULTS_NAME} in {path} claims {info.file_size:,} bytes; at most {MAX_RESULTS_BYTES:,} are read"
+            )
         return file.read(info)

@@ -1,4 +1,4 @@
-"""Open a domain, whatever its files look like: one table of layouts."""
+"""Open a domain in any of the known layouts of files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prunus.errors import DataError
 
 
 def open_domain(choice: DomainChoice, validation_share: float = 0.1) -> Domain:
-    """List a domain's images, its classes checked."""
+    """List a domain's images and check its classes."""
     return LAYOUTS[choice.layout](choice, validation_share)
 
 
@@ -23,18 +23,18 @@ def _open_decathlon(choice: DomainChoice, validation_share: float) -> Domain:
 
 
 def _open_sketch(choice: DomainChoice, validation_share: float) -> Domain:
-    """Open a set of ImageNet-to-Sketch, which has train and test; ImageNet's own test split is called val."""
-    place = Path(choice.path)
-    if not place.is_dir():
-        holds = f"in {place.parent}: {describe_folder(place.parent)}"
-        raise DataError(f"looked for the set {choice.name!r} of ImageNet-to-Sketch {holds}")
+    """Open a set of ImageNet-to-Sketch, which has the splits train and test; ImageNet's test split is called val."""
+    path = Path(choice.path)
+    if not path.is_dir():
+        raise DataError(
+            f"looked for the set {choice.name!r} of ImageNet-to-Sketch in {path.parent}: {describe_folder(path.parent)}"
+        )
     domain = open_folders(choice, validation_share)
     if domain.test:
         return domain
     if "validation" not in list_files(domain.source).files:
-        raise DataError(f"the set {choice.name!r} ({place}) has no test split: looked for test or val")
-    everything = sorted(domain.train, key=lambda item: item.file)
-    train, validation = hold_out(everything, validation_share)
+        raise DataError(f"the set {choice.name!r} ({path}) has no test split: looked for test or val")
+    train, validation = hold_out(sorted(domain.train, key=lambda item: item.file), validation_share)
     return replace(domain, train=train, validation=validation, test=domain.validation)
 
 
