@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
     | {"serving", "samples", "timing"},
     "cli": {
+        "data",
         "onnx",
         "serving",
         "verbs",

@@ -5,11 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.activation_memory import held_bytes
 from prunus.backbone.zoo import load_backbone
 from prunus.config import BackboneChoice
 from prunus.methods.frugal_backward import FrugalBackward
 from prunus.methods.table import adapt
-from prunus.training.activation_memory import held_bytes
 
 CLASSES = {"a": ["x", "y"]}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,28 +12,38 @@ from rich.table import Table
 
 from prunus.cli.options import AsJson, print_json
 
+if TYPE_CHECKING:
+    from prunus.data.checks import CheckReport
+
 SHOWN = 50
 
 
 def command(
-    data: Annotated[str, typer.Argument(help="A domain (folder or zip), or a folder of domains.")],
+    data: Annotated[str, typer.Argument(help="A domain (a folder or zip file), or a folder of domains.")],
     benchmark: Annotated[
-        str | None, typer.Option(help="The folder is a benchmark: decathlon or imagenet_to_sketch.")
+        str | None, typer.Option(help="The benchmark in this folder: decathlon or imagenet_to_sketch.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is wrong with image data; exits with 1 if a training would stop."""
+    """Find problems in image data; exit with 1 if they would stop a training run.
+
+    Example: prunus check data/flowers
+    """
     from prunus.verbs.check import check
 
-    columns = (SpinnerColumn(), TextColumn("{task.completed} images looked at"))
+    columns = (SpinnerColumn(), TextColumn("{task.completed} images checked"))
     errors_to = Console(stderr=True)
     with Progress(*columns, console=errors_to, transient=True, disable=not errors_to.is_terminal) as progress:
         task = progress.add_task("", total=None)
         report = check(data, benchmark, lambda: progress.advance(task))
     if as_json:
         print_json(asdict(report))
-        raise typer.Exit(1 if report.has_errors else 0)
-    console = Console()
+    else:
+        _print(data, report, Console())
+    raise typer.Exit(1 if report.has_errors else 0)
+
+
+def _print(data: str, report: CheckReport, console: Console) -> None:
     table = Table(title=f"domains in {data}", title_justify="left")
     for name in ("domain", "classes", "train", "validation", "test"):
         table.add_column(name, justify="left" if name == "domain" else "right")
@@ -47,7 +57,6 @@ def command(
         line = ": ".join(filter(None, (finding.domain, finding.file, finding.message)))
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if len(report.findings) > SHOWN:
-        console.print(f"... and {len(report.findings) - SHOWN} more; see them all with --json")
-    errors = sum(finding.level == "error" for finding in report.findings)
-    console.print(f"{errors} errors, {len(report.findings) - errors} warnings")
-    raise typer.Exit(1 if errors else 0)
+        console.print(f"... and {len(report.findings) - SHOWN} more; list them all with --json")
+    errors = [finding for finding in report.findings if finding.level == "error"]
+    console.print(f"{len(errors)} errors, {len(report.findings) - len(errors)} warnings")

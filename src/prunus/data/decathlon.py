@@ -65,7 +65,9 @@ def _items(file: Path, content: Annotations, benchmark_set: BenchmarkSet, labell
     last = category_id(benchmark_set.number, benchmark_set.classes - 1)
     label_of = {answer.image_id: answer.category_id - first for answer in content.annotations}
     wrong = [
-        f"image {image} has {first + label}" for image, label in label_of.items() if not 0 <= label <= last - first
+        f"image {answer.image_id} has {answer.category_id}"
+        for answer in content.annotations
+        if not first <= answer.category_id <= last
     ]
     if wrong:
         examples = ", ".join(wrong[:3])
