@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": {"graph", "bundle", "images", "probabilities"},
     "onnx": {"backbone", "masks", "lowering", "graph", "bundle", "runtime", "images"},
     "serving": {"bundle", "config", "images", "probabilities", "runtime", "samples"},
-    "report": {"measure"},
+    "report": {"measure", "recipes"},
     "verbs": LEARNING
     | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
     | {"serving", "samples", "timing"},

@@ -68,7 +68,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def recipe_differences(ours: Recipe, theirs: Recipe) -> list[str]:
     """List the keys in which two recipes differ, as `key: ours -> theirs`."""
-    left, right = _flatten(ours.model_dump(mode="json")), _flatten(theirs.model_dump(mode="json"))
+    left, right = flatten(ours.model_dump(mode="json")), flatten(theirs.model_dump(mode="json"))
     return [
         f"{key}: {left.get(key)} -> {right.get(key)}"
         for key in sorted(left.keys() | right.keys())
@@ -176,9 +176,10 @@ def _known_keys(parents: Sequence[str | int]) -> list[str]:
     return [prefix + name for name in model.model_fields]
 
 
-def _flatten(value: object, prefix: str = "") -> dict[str, object]:
+def flatten(value: object, prefix: str = "") -> dict[str, object]:
+    """Return a recipe's values by dotted keys, such as `domains.0.path`."""
     if isinstance(value, Mapping):
-        return {k: v for key, item in value.items() for k, v in _flatten(item, f"{prefix}{key}.").items()}
+        return {k: v for key, item in value.items() for k, v in flatten(item, f"{prefix}{key}.").items()}
     if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
-        return {k: v for key, item in enumerate(value) for k, v in _flatten(item, f"{prefix}{key}.").items()}
+        return {k: v for key, item in enumerate(value) for k, v in flatten(item, f"{prefix}{key}.").items()}
     return {prefix[:-1]: value}

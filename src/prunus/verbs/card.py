@@ -11,7 +11,7 @@ from prunus.bundle.manifest import ConvEntry
 from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.report.card import Card, CardDomain, card_text
-from prunus.report.page.reading import flat_recipe
+from prunus.report.recipe import shown_recipe
 from prunus.report.targets import check_file
 
 VERSIONS = ("prunus", "torch", "backbone_sha256")
@@ -52,7 +52,7 @@ def _describe(bundle: Bundle, path: Path) -> Card:
         manifest.dense_bytes,
         {name: str(origin[name]) for name in VERSIONS if name in origin},
         (_count(origin.get("step")), _count(origin.get("total_steps"))),
-        flat_recipe(origin["recipe"]) if isinstance(origin.get("recipe"), dict) else {},
+        shown_recipe(origin.get("recipe")),
     )
 
 

@@ -1,16 +1,9 @@
-"""Reading runs for the page: what is found, what is named and left out, and what stays private."""
+"""Finding and reading runs: which folders are runs, how they are named, and what stays private."""
 
-import json
 from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner
-
-import prunus
-from prunus.cli.app import app
-from prunus.errors import DataError, StorageError
 from prunus.report.page.reading import find_runs, read_run, run_names
-from tests.makers.run_folders import results, write_measured_model, write_run
+from tests.makers.run_folders import write_run
 
 
 def test_folders_of_runs_and_files_of_comparisons_may_be_named(tmp_path: Path) -> None:
@@ -26,36 +19,6 @@ def test_names_are_as_short_as_they_can_be() -> None:
     assert run_names([Path("/x/a"), Path("/y/a"), Path("/y/b")]) == ["x/a", "y/a", "y/b"]
 
 
-def test_unreadable_runs_are_named_and_left_out(tmp_path: Path) -> None:
-    good, unmeasured = write_run(tmp_path / "good"), write_run(tmp_path / "unmeasured")
-    (unmeasured / "results.json").unlink()
-    broken, empty = write_run(tmp_path / "broken"), write_run(tmp_path / "empty")
-    (broken / "results.json").write_text(json.dumps(results() | {"mean_accuracy": "high"}))
-    (empty / "results.json").write_text("")
-    found = CliRunner().invoke(
-        app,
-        ["report", *map(str, (good, unmeasured, broken, empty, tmp_path / "none")), "--out", str(tmp_path / "r.html")],
-    )
-    assert found.exit_code == 0
-    assert (
-        f"left out: {unmeasured}: it was not measured yet; measure it with: prunus evaluate RUN --json" in found.output
-    )
-    assert f"left out: {broken}: results.json is not what it must be: mean_accuracy" in found.output
-    assert f"left out: {empty}: results.json is not what it must be" in found.output
-    assert f"left out: {tmp_path / 'none'}: no such run" in found.output
-    text = (tmp_path / "r.html").read_text()
-    assert "it was not measured yet" in text
-    assert str(tmp_path) not in text  # a page travels
-
-
-def test_without_any_run_the_error_says_why(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no run to report on: .*none: no such run; make one with"):
-        prunus.write_report([tmp_path / "none"], tmp_path / "r.html")
-    with pytest.raises(DataError, match="none was named"):
-        prunus.write_report([], tmp_path / "r.html")
-    assert not (tmp_path / "r.html").exists()
-
-
 def test_a_log_that_was_cut_short_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "a"), "a")
     assert [epoch.epoch for epoch in run.epochs] == [0, 1, 2]
@@ -63,59 +26,6 @@ def test_a_log_that_was_cut_short_is_read_as_far_as_it_goes(tmp_path: Path) -> N
 
 def test_of_the_recipe_no_place_on_the_machine_is_told(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "a"), "a")
-    assert run.recipe["domains[0].path"] == '"birds"'
+    assert run.recipe["domains.0.path"] == '"birds"'
     assert not any("somebody" in value for value in run.recipe.values())
     assert "root" not in run.recipe
-
-
-def test_a_broken_benchmark_or_another_model_file_is_a_note_on_the_page(tmp_path: Path) -> None:
-    folder = write_measured_model(tmp_path / "a")
-    assert "does not belong" not in _page(folder)
-    (folder / "bench.json").write_text("{}")
-    content = json.loads((folder / "results.json").read_text())
-    content["domains"]["birds"]["usage"] += 0.02
-    (folder / "results.json").write_text(json.dumps(content))
-    text = _page(folder)
-    assert "its speed is left out: bench.json is not what it must be" in text
-    assert "model.prunus does not belong to the measured run" in text
-    assert text.count("Restore the run&#39;s files") == 1  # there is no checkpoint to make a model file of
-    assert "Make the model file again" not in text
-    assert str(tmp_path) not in text
-
-
-def test_the_page_says_what_trained_a_run_or_that_the_run_does_not_say(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "a", results("feature", None))
-    assert (
-        f"does not record the versions it was trained with; this page was made with prunus {prunus.__version__}"
-        in _page(folder)
-    )
-    (folder / "versions.json").write_text('{"versions": {"prunus": "0.0.7", "torch": "2.9"}}')
-    text = _page(folder)
-    assert "Trained with prunus 0.0.7, torch 2.9." in text
-    assert "does not record" not in text
-    (folder / "versions.json").write_text("[]")
-    assert "what it was trained with is left out: versions.json is not what it must be" in _page(folder)
-
-
-def test_a_place_that_cannot_be_written_is_refused_with_advice_that_fits(tmp_path: Path) -> None:
-    folder = write_measured_model(tmp_path / "a")
-    (tmp_path / "file").write_text("kept")
-    with pytest.raises(StorageError, match=r"it is a folder; name a file in it, such as .*report\.html"):
-        prunus.write_report(folder, tmp_path)
-    with pytest.raises(StorageError, match=r"it is a folder; name a file in it, such as .*CARD\.md"):
-        prunus.card(folder / "model.prunus", tmp_path)
-    with pytest.raises(StorageError, match=r"file is a file; choose another folder"):
-        prunus.write_report(folder, tmp_path / "file" / "below" / "r.html")
-    with pytest.raises(StorageError, match=r"file is a file; choose another folder"):
-        prunus.write_report(folder, tmp_path / "r.html", tmp_path / "file")
-    assert not (tmp_path / "r.html").exists()
-    assert (tmp_path / "file").read_text() == "kept"
-
-
-def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:
-    folder = write_measured_model(tmp_path / "a")
-    assert _page(folder) == _page(folder)
-
-
-def _page(folder: Path) -> str:
-    return prunus.write_report(folder, folder / "report.html").page.read_text()

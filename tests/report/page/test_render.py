@@ -94,7 +94,7 @@ def test_one_run_gives_a_page_with_every_figure_and_table(open_page: Open, one: 
     for wanted in ("80.0 %", "0.90 MB", "0.3 ms", "weights of the kept kernels", "a small machine", "numpy 2.0"):
         assert wanted in text
     page.get_by_text("Recipe with all defaults").click()
-    assert 'domains[0].path = "birds"' in page.inner_text("pre")
+    assert 'domains.0.path = "birds"' in page.inner_text("pre")
 
 
 def test_pointing_at_a_run_shows_it_and_a_click_opens_its_section(open_page: Open, many: Path) -> None:

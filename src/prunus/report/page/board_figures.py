@@ -9,49 +9,49 @@ from prunus.report.page.board import Board, Entry, pareto_front
 from prunus.report.page.plot import CARD, INK, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import FEATURE
 
-COSTS = {"params": "parameters", "macs": "MACs"}  # name of a ratio -> what it is of
-WIDE = 5  # a larger spread of costs is drawn on a logarithmic axis
+COSTS = {"params": "parameters", "macs": "MACs"}  # cost -> its title
+WIDE = 5  # costs that differ by a larger factor are drawn on a logarithmic axis
 TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]
 
 
 def series(board: Board) -> dict[str, list[Entry]]:
-    """Sort runs into series: the feature extractor, other methods without a budget, each method with budgets."""
-    found: dict[str, list[Entry]] = {}
+    """Group runs into series: the feature extractor, other methods without a budget, and each method with budgets."""
+    entries_by_name: dict[str, list[Entry]] = {}
     for entry in board.entries:
         method = entry.run.results.method
-        has_budget = entry.run.results.budget is not None
-        key = method if has_budget else "feature extractor" if method == FEATURE else "no budget"
-        found.setdefault(key, []).append(entry)
-    return found
+        without_budget = "feature extractor" if method == FEATURE else "no budget"
+        name = without_budget if entry.run.results.budget is None else method
+        entries_by_name.setdefault(name, []).append(entry)
+    return entries_by_name
 
 
 def series_style(board: Board) -> dict[str, tuple[str, str]]:
-    """Give every series its colour and symbol."""
+    """Return the colour and symbol of every series."""
     fixed = {"feature extractor": (INK, "star"), "no budget": (MUTED, "diamond")}
     budgeted = [name for name in series(board) if name not in fixed]
     return fixed | {name: (colour(number), "circle") for number, name in enumerate(budgeted)}
 
 
 def cost_of(results: Evaluation, cost: str) -> float:
-    """Give a cost in percent of the dense backbone's."""
+    """Return a cost in percent of the dense backbone's."""
     return 100 * (results.params_ratio if cost == "params" else results.macs_ratio)
 
 
 def tradeoff_figure(board: Board, cost: str) -> Plot:
-    """Draw mean accuracy against a cost: every run a point, the Pareto front a line, the dense backbone at 100 %."""
+    """Draw mean accuracy against a cost: a point per run, the Pareto front, and the dense backbone at 100 %."""
     styles = series_style(board)
     points = [(cost_of(entry.run.results, cost), 100 * entry.run.results.mean_accuracy) for entry in board.entries]
-    front = [points[place] for place in pareto_front(points)]
+    front = [points[index] for index in pareto_front(points)]
     line = {"color": INK, "width": 2, "dash": "dot"}
     xs, ys = zip(*front, strict=True)
     best = {"type": "scatter", "mode": "lines", "name": "Pareto front", "x": list(xs), "y": list(ys), "line": line}
     heights = [y for _, y in points]
-    room = 0.08 * (max(heights) - min(heights)) or 1.0
-    limits = [min(heights) - room, max(heights) + room]
+    margin = 0.08 * (max(heights) - min(heights)) or 1.0
+    limits = [min(heights) - margin, max(heights) + margin]
     dense: Plot = {"type": "scatter", "mode": "lines", "name": "dense backbone", "x": [100, 100], "y": limits}
     dense["line"] = {"color": MUTED, "width": 1.5, "dash": "dash"}
-    lines = [dense, best] if len(front) > 1 else [dense]  # one run gives no line
-    data = [each | {"hoverinfo": "skip"} for each in lines]  # below the points
+    lines = [dense, best] if len(front) > 1 else [dense]  # a single point makes no line
+    data = [line | {"hoverinfo": "skip"} for line in lines]  # first, so that points are drawn over them
     data += [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
     axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the backbone"}}
     axis |= {"type": "log", "tickvals": TICKS} if is_wide([x for x, _ in points]) else {"rangemode": "tozero"}
@@ -65,12 +65,12 @@ def tradeoff_figure(board: Board, cost: str) -> Plot:
 
 
 def is_wide(costs: Sequence[float]) -> bool:
-    """Tell whether costs, and the dense backbone's, spread so far that only a logarithmic axis shows all."""
-    return max(100.0, *costs) > WIDE * min(costs)
+    """Tell whether costs differ so much, from each other or from the dense backbone, that the axis is logarithmic."""
+    return 0 < WIDE * min(costs) < max(100.0, *costs)
 
 
 def domains_figure(board: Board) -> Plot:
-    """Draw every domain's accuracy: a row per domain, a point per run."""
+    """Draw the accuracy of every run in every domain: a row per domain, a point per run."""
     styles = series_style(board)
     data = []
     for name, entries in series(board).items():
@@ -93,17 +93,17 @@ def domains_figure(board: Board) -> Plot:
 
 
 def _points(name: str, entries: Sequence[Entry], cost: str, style: tuple[str, str]) -> Plot:
-    found = [entry.run.results for entry in entries]
-    rest = [[r.params_ratio, r.macs_ratio, r.largest_usage, r.union, r.stored_bytes / 1e6] for r in found]
-    details = [[entry.anchor, *numbers] for entry, numbers in zip(entries, rest, strict=True)]
+    results = [entry.run.results for entry in entries]
+    numbers = [[r.params_ratio, r.macs_ratio, r.largest_usage, r.union, r.stored_bytes / 1e6] for r in results]
+    details = [[entry.anchor, *row] for entry, row in zip(entries, numbers, strict=True)]
     return _markers(name, entries, style) | {
-        "x": [cost_of(r, cost) for r in found],
-        "y": [100 * r.mean_accuracy for r in found],
+        "x": [cost_of(r, cost) for r in results],
+        "y": [100 * r.mean_accuracy for r in results],
         "customdata": details,
         "hovertemplate": (
             "<b>%{text}</b><br>mean accuracy %{y:.1f} %<br>parameters %{customdata[1]:.1%}, MACs %{customdata[2]:.1%}"
             "<br>kernels: largest domain %{customdata[3]:.1%}, any domain %{customdata[4]:.1%}"
-            "<br>%{customdata[5]:.2f} MB to be stored<extra></extra>"
+            "<br>%{customdata[5]:.2f} MB to store<extra></extra>"
         ),
     }
 

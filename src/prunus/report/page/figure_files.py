@@ -1,4 +1,4 @@
-"""The page's figures for papers and slides: SVG and PNG files."""
+"""Draw the page's figures as SVG and PNG files, for papers and slides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 from prunus.errors import MissingExtraError
 from prunus.files import write_atomically
 from prunus.report.page.board import Board, Entry, make_boards
-from prunus.report.page.board_figures import COSTS, cost_of, is_wide, series
+from prunus.report.page.board_figures import COSTS, cost_of, is_wide, series, series_style
+from prunus.report.page.plot import INK, MUTED, colour
 from prunus.report.page.run import ReportedRun
 from prunus.report.plots import COLOURS, GREY, new_figure, training_figure
 from prunus.report.speed import speed_figure
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# names of users may hold dollars; the same figure is the same file
+# names may contain dollar signs; the same figure is always the same file
+MARKERS = {"star": ("*", 110.0), "diamond": ("D", 28.0), "circle": ("o", 36.0)}  # symbol -> marker and size
+SHADES = {INK: "black", MUTED: GREY} | {colour(number): shade for number, shade in enumerate(COLOURS)}
+LABEL: dict[str, Any] = {"rotation": -40, "rotation_mode": "anchor", "ha": "right", "va": "bottom", "fontsize": 7}
 SETTINGS: dict[Any, Any] = {"text.parse_math": False, "svg.hashsalt": "prunus", "svg.fonttype": "none"}
 
 
 def write_figures(folder: Path, runs: Sequence[ReportedRun]) -> list[Path]:
-    """Draw all figures of a page into a folder, each as SVG and as PNG."""
+    """Write all figures of a page into a folder, each as SVG and as PNG."""
     try:
         import matplotlib as mpl  # noqa: PLC0415  # optional package
     except ImportError:
@@ -49,61 +53,54 @@ def write_figures(folder: Path, runs: Sequence[ReportedRun]) -> list[Path]:
 
 def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
     boards = make_boards(runs)
-    found: dict[str, Callable[[], Figure]] = {}
+    drawings: dict[str, Callable[[], Figure]] = {}
     for number, board in enumerate(boards, 1):
-        place = f"-{number}" if len(boards) > 1 else ""
-        found[f"tradeoff{place}"] = partial(tradeoff_figure, board)
-        found[f"domains{place}"] = partial(domains_figure, board)
+        suffix = f"-{number}" if len(boards) > 1 else ""
+        drawings[f"tradeoff{suffix}"] = partial(tradeoff_figure, board)
+        drawings[f"domains{suffix}"] = partial(domains_figure, board)
     for run, name in zip(runs, file_names([run.name for run in runs]), strict=True):
         if run.contents.layers:
-            found[f"{name}-usage"] = partial(usage_figure, run)
+            drawings[f"{name}-usage"] = partial(usage_figure, run)
         if len(run.contents.sharing) > 1:
-            found[f"{name}-sharing"] = partial(sharing_figure, run.contents.sharing)
+            drawings[f"{name}-sharing"] = partial(sharing_figure, run.contents.sharing)
         if run.epochs:
             epochs = [epoch.model_dump() for epoch in run.epochs]
-            found[f"{name}-training"] = partial(training_figure, epochs, run.results.budget)
+            drawings[f"{name}-training"] = partial(training_figure, epochs, run.results.budget)
         if run.bench:
-            found[f"{name}-latency"] = partial(speed_figure, run.bench)
-    return found
+            drawings[f"{name}-latency"] = partial(speed_figure, run.bench)
+    return drawings
 
 
 def file_names(names: Sequence[str]) -> list[str]:
-    """Write names so that files can have them; those that no longer differ, also by case only, are numbered."""
-    found: dict[str, str] = {}  # in lower case, for file systems that do not tell cases apart -> name
+    """Turn names into file names; those that would be equal, ignoring case, are numbered."""
+    taken: dict[str, str] = {}  # lower case, for file systems that ignore case -> file name
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name)
         numbered = (f"{plain}-{number}" for number in count(2))
-        free = next(each for each in chain([plain], numbered) if each.lower() not in found)
-        found[free.lower()] = free
-    return list(found.values())
+        free = next(candidate for candidate in chain([plain], numbered) if candidate.lower() not in taken)
+        taken[free.lower()] = free
+    return list(taken.values())
 
 
 def tradeoff_figure(board: Board) -> Figure:
-    """Draw mean accuracy against parameters and MACs, and name the runs on the front."""
+    """Draw mean accuracy against parameters and MACs, with the names of the runs on the Pareto fronts."""
     figure, panels = new_figure(len(COSTS), 11, 4.6)
+    styles = series_style(board)
     for axes, cost in zip(panels, COSTS, strict=True):
         for name, entries in series(board).items():
-            colour, marker, size = _style(board, name)
-            places = [cost_of(entry.run.results, cost) for entry in entries]
-            axes.scatter(places, _means(entries), size, color=colour, marker=marker, label=name, zorder=3)
+            costs = [cost_of(entry.run.results, cost) for entry in entries]
+            _scatter(axes, costs, _means(entries), name, styles[name])
         front = [
             entry for entry in board.entries if (entry.on_params_front if cost == "params" else entry.on_macs_front)
         ]
         front.sort(key=lambda entry: cost_of(entry.run.results, cost))
         xs = [cost_of(entry.run.results, cost) for entry in front]
-        if len(front) > 1:  # one run gives no line
+        if len(front) > 1:  # a single point makes no line
             axes.plot(xs, _means(front), color="black", lw=1, ls=":", label="Pareto front")
         for x, entry in zip(xs, front, strict=True):
-            place = (x, 100 * entry.run.results.mean_accuracy)
-            # up and to the left of a front there is room: a run there would be on it
-            turned: dict[str, Any] = {
-                "rotation": -40,
-                "rotation_mode": "anchor",
-                "ha": "right",
-                "va": "bottom",
-                "fontsize": 7,
-            }
-            axes.annotate(entry.label, place, (-4, 2), textcoords="offset points", **turned)
+            point = (x, 100 * entry.run.results.mean_accuracy)
+            # no run lies up and to the left of a front, so there is space for its label
+            axes.annotate(entry.label, point, (-4, 2), textcoords="offset points", **LABEL)
         axes.axvline(100, color=GREY, lw=1, ls="--", label="dense backbone")
         _scale(axes, [cost_of(entry.run.results, cost) for entry in board.entries])
         axes.set(xlabel=f"{COSTS[cost]}, % of the backbone", ylabel="mean accuracy, %")
@@ -113,13 +110,13 @@ def tradeoff_figure(board: Board) -> Figure:
 
 
 def domains_figure(board: Board) -> Figure:
-    """Draw every domain's accuracy: a row per domain, a point per run."""
+    """Draw the accuracy of every run in every domain: a row per domain, a point per run."""
     figure, (axes,) = new_figure(1, 8, 1.4 + 0.45 * len(board.domains))
+    styles = series_style(board)
     for name, entries in series(board).items():
-        colour, marker, size = _style(board, name)
-        pairs = [(entry, place) for entry in entries for place in range(len(board.domains))]
-        shares = [100 * entry.run.results.domains[board.domains[place]].accuracy for entry, place in pairs]
-        axes.scatter(shares, [place for _, place in pairs], size, color=colour, marker=marker, label=name, alpha=0.8)
+        pairs = [(entry, row) for entry in entries for row in range(len(board.domains))]
+        shares = [100 * entry.run.results.domains[board.domains[row]].accuracy for entry, row in pairs]
+        _scatter(axes, shares, [row for _, row in pairs], name, styles[name])
     axes.set_yticks(range(len(board.domains)), board.domains)
     axes.set(xlabel="accuracy, %")
     axes.invert_yaxis()
@@ -128,14 +125,14 @@ def domains_figure(board: Board) -> Figure:
 
 
 def usage_figure(run: ReportedRun) -> Figure:
-    """Draw the share of each layer's kernels that each domain, and any domain, uses."""
+    """Draw the share of each layer's kernels used by each domain and by any domain."""
     layers = run.contents.layers
     rows = [[*layer.usage.values(), layer.union] for layer in layers]
     return _heat_map(rows, [*layers[0].usage, "any domain"], [layer.name for layer in layers], "kernels used, %")
 
 
 def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Figure:
-    """Draw how much every two domains share."""
+    """Draw how much each pair of domains shares."""
     return _heat_map([list(row.values()) for row in sharing.values()], list(sharing), list(sharing), "both / either, %")
 
 
@@ -158,10 +155,10 @@ def _means(entries: Sequence[Entry]) -> list[float]:
     return [100 * entry.run.results.mean_accuracy for entry in entries]
 
 
-def _style(board: Board, name: str) -> tuple[str, str, float]:
-    fixed = {"feature extractor": ("black", "*", 110.0), "no budget": (GREY, "D", 28.0)}
-    budgeted = [each for each in series(board) if each not in fixed]
-    return fixed[name] if name in fixed else (COLOURS[budgeted.index(name) % len(COLOURS)], "o", 36.0)
+def _scatter(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, style: tuple[str, str]) -> None:
+    colour_name, symbol = style
+    marker, size = MARKERS[symbol]
+    axes.scatter(xs, ys, size, color=SHADES[colour_name], marker=marker, label=name, alpha=0.8, zorder=3)
 
 
 def _scale(axes: Axes, costs: Sequence[float]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PureWindowsPath
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -13,9 +13,9 @@ from prunus.errors import DataError
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.speed import Benchmark
 from prunus.report.page.run import Epoch, Origin, ReportedRun
+from prunus.report.recipe import shown_recipe
 
 DEPTH = 2  # folders below a given one in which runs are looked for: runs/ holds compare/, which holds the runs
-DATA_KEYS = ("path", "root", "weights")  # recipe keys that say where files lie on a machine
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -95,17 +95,11 @@ def _read_if_there(file: Path, kind: type[Model], fault: str, notes: list[str]) 
 
 
 def read_recipe(file: Path) -> dict[str, str]:
-    """Read a recipe as dotted keys and JSON values; of paths only the last part, for a page travels."""
+    """Read a recipe as it is shown; empty if it cannot be read."""
     try:
-        content = json.loads(file.read_text())
+        return shown_recipe(json.loads(file.read_text()))
     except (OSError, ValueError):
         return {}
-    return flat_recipe(content) if isinstance(content, dict) else {}
-
-
-def flat_recipe(content: Mapping[str, Any]) -> dict[str, str]:
-    """Write a recipe as dotted keys and JSON values; of paths only the last part."""
-    return dict(_flatten(content))
 
 
 def _runs_below(path: Path, depth: int) -> Iterator[Path]:
@@ -135,20 +129,3 @@ def _read_epochs(file: Path) -> Iterator[Epoch]:
             yield Epoch.model_validate_json(line)
         except ValidationError:
             return  # a kill cut the last line short
-
-
-def _flatten(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in content.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            for number, each in enumerate(value):
-                yield from _flatten(each, f"{prefix}{key}[{number}].")
-        elif value is not None:
-            shown = last_part(value) if key in DATA_KEYS and isinstance(value, str) else value
-            yield f"{prefix}{key}", json.dumps(shown, ensure_ascii=False)
-
-
-def last_part(path: str) -> str:
-    """Keep of a path what tells nothing about the machine."""
-    return PureWindowsPath(path).name or path  # knows both kinds of slashes

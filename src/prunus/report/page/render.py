@@ -1,9 +1,8 @@
-"""One HTML page about runs, with everything in it: it needs no network and tells nobody that it is read."""
+"""Render runs as one self-contained HTML page that loads nothing from the network."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,10 +13,10 @@ from prunus.report.comparison import OVER, OVER_NOTE, SCORES, table_cells
 from prunus.report.page.board import Board, Entry, make_boards
 from prunus.report.page.board_figures import COSTS, domains_figure, tradeoff_figure
 from prunus.report.page.plot import Plot
-from prunus.report.page.reading import last_part
 from prunus.report.page.run import ReportedRun
-from prunus.report.page.run_figures import run_figures, speed_name
-from prunus.report.tables import megabytes, percent
+from prunus.report.page.run_figures import OURS, run_figures, speed_name
+from prunus.report.recipe import last_part
+from prunus.report.tables import megabytes, percent, plural
 from prunus.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -25,10 +24,10 @@ KINDS = ("usage", "sharing", "learning", "pruning", "latency")
 
 
 def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str:
-    """Write the page; the same runs give the same text.
+    """Render the page; the same runs always produce the same text.
 
     Args:
-        left_out: what was asked for and is not shown -> why.
+        left_out: path that was named but is not shown -> why.
     """
     boards = make_boards(runs)
     figures: dict[str, Plot] = {}
@@ -55,7 +54,7 @@ def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str
 
 
 def _versions() -> dict[str, str]:
-    """Tell what is at work here; torch is asked without being loaded."""
+    """Return the installed versions, without importing torch."""
     with contextlib.suppress(PackageNotFoundError):
         return {"prunus": __version__, "torch": version("torch").split("+")[0]}
     return {"prunus": __version__}
@@ -107,17 +106,16 @@ def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str
 
 
 def _show_run(entry: Entry, figures: dict[str, Plot]) -> dict[str, Any]:
-    own = {f"{entry.anchor}-{kind}": plot for kind, plot in run_figures(entry.run).items()}
-    figures |= own
-    kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for name in own:
-        kinds[re.sub(r"^run-\d+-|-\d+$", "", name)].append(name)  # run-3-latency-2 -> latency
+    names_by_kind: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for name, plot in run_figures(entry.run).items():  # of latency there is one per number of threads: latency-2
+        names_by_kind[name.partition("-")[0]].append(f"{entry.anchor}-{name}")
+        figures[f"{entry.anchor}-{name}"] = plot
     results = entry.run.results
     return {
         "entry": entry,
         "run": entry.run,
         "results": results,
-        "figures": kinds,
+        "figures": names_by_kind,
         "facts": _facts(entry.run),
         "over": [name for name, each in results.domains.items() if results.budget and each.usage > results.budget],
         "speeds": [(speed_name(speed), speed) for speed in entry.run.bench.speeds] if entry.run.bench else [],
@@ -125,24 +123,28 @@ def _show_run(entry: Entry, figures: dict[str, Plot]) -> dict[str, Any]:
 
 
 def _facts(run: ReportedRun) -> list[tuple[str, str, str]]:
-    """List the numbers one looks for first: what, how much, of what."""
+    """List the most important numbers of a run: name, value, explanation."""
     results = run.results
     size = results.stored_bytes if results.model_bytes is None else results.model_bytes
     facts = [
         ("mean accuracy", percent(results.mean_accuracy), f"{results.split} images of {len(results.domains)} domains"),
-        ("kernels used", percent(results.largest_usage), f"by the largest domain; any domain {percent(results.union)}"),
-        ("parameters", percent(results.params_ratio), "of the dense backbone, switches counted in"),
+        (
+            "kernels used",
+            percent(results.largest_usage),
+            f"by the largest domain; {percent(results.union)} by any",
+        ),
+        ("parameters", percent(results.params_ratio), "of the dense backbone, including switches"),
         ("computation", percent(results.macs_ratio), f"of its {results.dense_macs / 1e6:,.1f} M MACs per image"),
         (
             "bytes",
             megabytes(size),
-            f"with all heads and norms; the dense backbone alone {megabytes(results.dense_bytes)}",
+            f"for all domains; the dense backbone alone takes {megabytes(results.dense_bytes)}",
         ),
     ]
     if run.bench:
-        ours = [each for each in run.bench.speeds if each.engine == "Prunus"]
-        least = min(ours or run.bench.speeds, key=lambda each: each.threads).threads
-        times = [each.latency.median_ms for each in ours or run.bench.speeds if each.threads == least]
-        latency = f"{sum(times) / len(times):.3g} ms"
-        facts.append(("latency", latency, f"for one image, {least} thread{'s' * (least > 1)}, mean over the domains"))
+        speeds = [speed for speed in run.bench.speeds if speed.engine == OURS] or run.bench.speeds
+        threads = min(speed.threads for speed in speeds)
+        times = [speed.latency.median_ms for speed in speeds if speed.threads == threads]
+        meaning = f"for one image, {plural(threads, 'thread')}, mean over the domains"
+        facts.append(("latency", f"{sum(times) / len(times):.3g} ms", meaning))
     return facts

@@ -1,4 +1,4 @@
-"""Figures of one run, as plain data for plotly.js: usage, sharing, training, latency."""
+"""Figures of one run: usage, sharing, training and latency."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ from collections.abc import Mapping, Sequence
 
 from prunus.measure.speed import Benchmark, Speed
 from prunus.report.page.plot import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
-from prunus.report.page.run import ReportedRun
+from prunus.report.page.run import Epoch, ReportedRun
+from prunus.report.tables import plural
 
 ANY = "any domain"
 OURS = "Prunus"
+FEW_EPOCHS = 10  # that all get a tick
 
 
 def run_figures(run: ReportedRun) -> dict[str, Plot]:
-    """Draw everything that is known of a run; what is not known is not there."""
-    found: dict[str, Plot] = {}
+    """Draw what is known of a run, by name."""
+    figures: dict[str, Plot] = {}
     if run.contents.layers:
-        found["usage"] = usage_figure(run)
+        figures["usage"] = usage_figure(run)
     if len(run.contents.sharing) > 1:
-        found["sharing"] = sharing_figure(run.contents.sharing)
+        figures["sharing"] = sharing_figure(run.contents.sharing)
     if run.epochs:
-        found["learning"] = learning_figure(run)
-        found["pruning"] = pruning_figure(run)
+        figures["learning"] = learning_figure(run)
+        figures["pruning"] = pruning_figure(run)
     if run.bench:
         counts = dict.fromkeys(speed.threads for speed in run.bench.speeds)
-        found |= {f"latency-{count}": latency_figure(run.bench, count) for count in counts}
-    return found
+        figures |= {f"latency-{count}": latency_figure(run.bench, count) for count in counts}
+    return figures
 
 
 def usage_figure(run: ReportedRun) -> Plot:
-    """Draw the share of each layer's kernels that each domain, and any domain, uses."""
+    """Draw the share of each layer's kernels used by each domain and by any domain."""
     layers = run.contents.layers
     domains = list(layers[0].usage)
     rows = [[100 * layer.usage[name] for name in domains] + [100 * layer.union] for layer in layers]
@@ -40,42 +42,44 @@ def usage_figure(run: ReportedRun) -> Plot:
 
 
 def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Plot:
-    """Draw how much every two domains share."""
+    """Draw how much each pair of domains shares."""
     names = list(sharing)
     rows = [[100 * share for share in row.values()] for row in sharing.values()]
-    figure = _heat_map(rows, names, names, "%{y} and %{x}: %{z:.1f} % of the kernels of either are used by both")
+    figure = _heat_map(rows, names, names, "%{y} and %{x}: both use %{z:.1f} % of the kernels that either uses")
     figure["layout"]["height"] = 120 + 44 * len(names)
     return figure
 
 
 def learning_figure(run: ReportedRun) -> Plot:
-    """Draw the accuracy of every domain over the epochs; on held-out images where there are some."""
-    held_out = any(each.validation_accuracy is not None for e in run.epochs for each in e.domains.values())
+    """Draw every domain's accuracy over the epochs, on validation images if there are any."""
+    held_out = any(
+        progress.validation_accuracy is not None for epoch in run.epochs for progress in epoch.domains.values()
+    )
     data = []
     for number, name in enumerate(run.results.domains):
-        own = [(epoch.epoch + 1, epoch.domains[name]) for epoch in run.epochs if name in epoch.domains]
-        shares = [each.validation_accuracy if held_out else each.train_accuracy for _, each in own]
-        data.append(_curve(name, [x for x, _ in own], shares, colour(number)))
+        epochs = [epoch for epoch in run.epochs if name in epoch.domains]
+        reached = [epoch.domains[name] for epoch in epochs]
+        shares = [progress.validation_accuracy if held_out else progress.train_accuracy for progress in reached]
+        data.append(_curve(name, epochs, shares, colour(number)))
     return _curves(data, f"{'validation' if held_out else 'training'} accuracy, %")
 
 
 def pruning_figure(run: ReportedRun) -> Plot:
-    """Draw the usage of every domain and of any domain over the epochs, and the budget."""
+    """Draw the usage of each domain and of any domain over the epochs, and the budget."""
     data = []
     for number, name in enumerate(run.results.domains):
-        own = [(epoch.epoch + 1, epoch.domains[name].usage) for epoch in run.epochs if name in epoch.domains]
-        data.append(_curve(name, [x for x, _ in own], [share for _, share in own], colour(number)))
-    places = [epoch.epoch + 1 for epoch in run.epochs]
-    union = _curve(ANY, places, [epoch.union for epoch in run.epochs], INK)
+        epochs = [epoch for epoch in run.epochs if name in epoch.domains]
+        data.append(_curve(name, epochs, [epoch.domains[name].usage for epoch in epochs], colour(number)))
+    union = _curve(ANY, run.epochs, [epoch.union for epoch in run.epochs], INK)
     data.append(union | {"line": {"color": INK, "width": 3}})
     if run.results.budget is not None:
-        budget = _curve("budget", places, [run.results.budget] * len(places), MUTED)
+        budget = _curve("budget", run.epochs, [run.results.budget] * len(run.epochs), MUTED)
         data.append(budget | {"mode": "lines", "line": {"color": MUTED, "width": 2, "dash": "dash"}})
     return _curves(data, "kernels used, %")
 
 
 def latency_figure(bench: Benchmark, threads: int) -> Plot:
-    """Draw every engine's latency as bars; ours in colour."""
+    """Draw every engine's latency as a bar, Prunus in colour."""
     speeds = [speed for speed in bench.speeds if speed.threads == threads]
     bars: Plot = {
         "type": "bar",
@@ -87,11 +91,11 @@ def latency_figure(bench: Benchmark, threads: int) -> Plot:
         "customdata": [[speed.latency.p95_ms, speed.images_per_second] for speed in speeds],
         "marker": {"color": [colour(0) if speed.engine == OURS else MUTED for speed in speeds]},
         "hovertemplate": (
-            "<b>%{y}</b><br>median %{x:.3g} ms, 95 % of the images within %{customdata[0]:.3g} ms<br>"
+            "<b>%{y}</b><br>median %{x:.3g} ms, 95th percentile %{customdata[0]:.3g} ms<br>"
             f"%{{customdata[1]:,.0f}} images per second in batches of {bench.batch}<extra></extra>"
         ),
     }
-    title = f"milliseconds for one image, {threads} thread{'s' * (threads > 1)}"
+    title = f"milliseconds for one image, {plural(threads, 'thread')}"
     layout = {
         "height": 110 + 24 * len(speeds),
         "xaxis": {"title": {"text": title}, "rangemode": "tozero"},
@@ -101,7 +105,7 @@ def latency_figure(bench: Benchmark, threads: int) -> Plot:
 
 
 def speed_name(speed: Speed) -> str:
-    """Name an engine and what it computed."""
+    """Name an engine, and its domain if it has one."""
     return f"{speed.engine}, {speed.domain}" if speed.domain else speed.engine
 
 
@@ -130,12 +134,12 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
     return {"data": [trace], "layout": layout}
 
 
-def _curve(name: str, places: Sequence[int], shares: Sequence[float | None], shade: str) -> Plot:
+def _curve(name: str, epochs: Sequence[Epoch], shares: Sequence[float | None], shade: str) -> Plot:
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": plain(name),
-        "x": list(places),
+        "x": [epoch.epoch + 1 for epoch in epochs],
         "y": [None if share is None else 100 * share for share in shares],
         "line": {"color": shade, "width": 2},
         "marker": {"size": 5},
@@ -144,6 +148,8 @@ def _curve(name: str, places: Sequence[int], shares: Sequence[float | None], sha
 
 
 def _curves(data: list[Plot], title: str) -> Plot:
-    whole = {"title": {"text": "epoch"}, "tickformat": "d"}
-    layout = {"height": 400, "xaxis": whole, "yaxis": {"title": {"text": title}, "rangemode": "tozero"}}
+    axis: Plot = {"title": {"text": "epoch"}, "tickformat": "d"}
+    if all(len(trace["x"]) <= FEW_EPOCHS for trace in data):
+        axis["dtick"] = 1  # plotly.js would label half epochs too, rounded
+    layout = {"height": 400, "xaxis": axis, "yaxis": {"title": {"text": title}, "rangemode": "tozero"}}
     return {"data": data, "layout": layout | {"showlegend": True, "hovermode": "x unified"}}
