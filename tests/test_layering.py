@@ -30,7 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "masks": {"backbone"},
     "methods": {"masks", "backbone", "config", "measure", "losses"},
     "measure": {"config", "data", "images", "probabilities"},
-    "training": LEARNING | {"losses", "measure"},
+    "run_folder": set(),
+    "training": LEARNING | {"losses", "measure", "run_folder"},
     "timing": {"measure"},
     "graph": set(),
     "bundle": {"graph", "images"},
@@ -38,10 +39,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": {"graph", "bundle", "images", "probabilities"},
     "onnx": {"backbone", "masks", "lowering", "graph", "bundle", "runtime", "images"},
     "serving": {"bundle", "config", "images", "probabilities", "runtime", "samples"},
-    "report": {"measure", "recipes"},
+    "report": {"measure", "recipes", "run_folder"},
     "verbs": LEARNING
     | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
-    | {"serving", "samples", "timing"},
+    | {"serving", "samples", "timing", "run_folder"},
     "cli": {
         "data",
         "onnx",
@@ -55,6 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "recipes",
         "benchmarks",
         "measure",
+        "run_folder",
     },
 }
 OPEN = {"arrays", "errors", "files", "version"}
@@ -66,6 +68,7 @@ TORCH_FREE = (
     "images",
     "probabilities",
     "measure",
+    "run_folder",
     "graph",
     "bundle",
     "runtime",

@@ -24,10 +24,10 @@ from prunus.files import temporary_beside
 from prunus.losses.constraint import Constraint
 from prunus.losses.sharing import SHARING_LOSSES, union
 from prunus.recipes import parse_recipe
+from prunus.run_folder import EpochReport, RunFolder
 from prunus.training import run as runs
 from prunus.training.checkpoint import read_checkpoint
-from prunus.training.folder import RunFolder
-from prunus.training.observers import EpochReport, Observer
+from prunus.training.observers import Observer
 from prunus.training.run import check_recipe, open_run
 
 MakeDomain = Callable[..., Path]

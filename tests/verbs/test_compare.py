@@ -20,7 +20,7 @@ from prunus.measure.comparison import Comparison
 from prunus.methods.table import METHODS
 from prunus.recipes import load_recipe
 from prunus.report.comparison import to_csv, to_latex, to_markdown
-from prunus.training.folder import RunFolder
+from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer
 from prunus.verbs.compare import compare, plan_comparison
 from prunus.verbs.train import train_or_go_on

@@ -8,7 +8,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from prunus.report.tables import percent
-from prunus.training.observers import EpochReport, Observer
+from prunus.run_folder import EpochReport
+from prunus.training.observers import Observer
 
 
 class TrainingProgress(Observer):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,17 +13,17 @@ from prunus.errors import MissingExtraError
 from prunus.files import write_atomically
 from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import Evaluation
+from prunus.run_folder import EpochReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Epochs = Sequence[Mapping[str, Any]]  # the lines of a run's log
 GREY = "#9aa0a6"
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0")
 
 
-def write_plots(folder: Path, results: Evaluation, costs: CostReport, epochs: Epochs) -> list[Path]:
+def write_plots(folder: Path, results: Evaluation, costs: CostReport, epochs: Sequence[EpochReport]) -> list[Path]:
     """Draw all plots of a run as PNG files."""
     figures = {
         "accuracy": accuracy_figure(results),
@@ -87,21 +87,19 @@ def usage_figure(costs: CostReport, budget: float | None) -> Figure:
     return figure
 
 
-def training_figure(epochs: Epochs, budget: float | None) -> Figure:
+def training_figure(epochs: Sequence[EpochReport], budget: float | None) -> Figure:
     """Draw accuracy and usage over the epochs."""
     figure, (left, right) = new_figure(2, 9, 3.6)
-    names = list(dict.fromkeys(name for epoch in epochs for name in epoch["domains"]))
-    held_out = any(entry["validation_accuracy"] is not None for epoch in epochs for entry in epoch["domains"].values())
+    names = list(dict.fromkeys(name for epoch in epochs for name in epoch.domains))
+    held_out = any(entry.validation_accuracy is not None for epoch in epochs for entry in epoch.domains.values())
     curve = "validation_accuracy" if held_out else "train_accuracy"
     for index, name in enumerate(names):
-        own = [epoch for epoch in epochs if name in epoch["domains"]]
+        own = [epoch for epoch in epochs if name in epoch.domains]
         colour = COLOURS[index % len(COLOURS)]
-        places = [epoch["epoch"] + 1 for epoch in own]
-        left.plot(places, [100 * epoch["domains"][name][curve] for epoch in own], color=colour, label=name)
-        right.plot(places, [100 * epoch["domains"][name]["usage"] for epoch in own], color=colour)
-    right.plot(
-        [e["epoch"] + 1 for e in epochs], [100 * e["union"] for e in epochs], color="black", lw=2, label="any domain"
-    )
+        places = [epoch.epoch + 1 for epoch in own]
+        left.plot(places, [100 * getattr(epoch.domains[name], curve) for epoch in own], color=colour, label=name)
+        right.plot(places, [100 * epoch.domains[name].usage for epoch in own], color=colour)
+    right.plot([e.epoch + 1 for e in epochs], [100 * e.union for e in epochs], color="black", lw=2, label="any domain")
     if budget:
         right.axhline(100 * budget, color="black", lw=1, ls="--", label="budget")
     left.set(xlabel="epoch", ylabel=curve.replace("_", " ") + " (%)", title="Learning", ylim=(0, 102))

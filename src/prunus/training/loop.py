@@ -21,10 +21,11 @@ from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.measure.accuracy import accuracy
 from prunus.probabilities import Logits
+from prunus.run_folder import DomainProgress, EpochReport
 from prunus.training.checkpoint import Checkpoint, Identity, save_checkpoint
 from prunus.training.interrupt import stop_on_signal
 from prunus.training.learner import Batch, Learner
-from prunus.training.observers import DomainProgress, EpochReport, Observer
+from prunus.training.observers import Observer
 
 STEPS_BETWEEN_REPORTS = 20  # reading a loss makes a GPU wait
 

@@ -5,37 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 from prunus.errors import MissingExtraError
 from prunus.files import storage_error, write_atomically
+from prunus.run_folder import EpochReport, read_log
 
 P = ParamSpec("P")
-
-
-@dataclass(frozen=True)
-class DomainProgress:
-    """Results of one domain in an epoch; `validation_accuracy` is None if no images are held out."""
-
-    loss: float
-    train_accuracy: float
-    validation_accuracy: float | None
-    usage: float
-    budget_multiplier: float
-
-
-@dataclass(frozen=True)
-class EpochReport:
-    """Results of all domains in an epoch."""
-
-    epoch: int
-    step: int
-    domains: dict[str, DomainProgress]
-    union: float
-    intersection: float
-    sharing_multiplier: float
 
 
 class Observer:
@@ -72,29 +50,22 @@ class JsonlLog(Observer):
 
     def started(self, step: int, total_steps: int) -> None:
         """Remove the lines of steps that will be repeated."""
-        kept = [entry for entry in read_log(self.path) if entry["step"] <= step]
-        self._began = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
-        write_atomically(self.path, "".join(json.dumps(entry) + "\n" for entry in kept).encode())
+        kept = [report for report in read_log(self.path) if report.step <= step]
+        self._began = time.monotonic() - (kept[-1].seconds if kept else 0.0)
+        write_atomically(self.path, "".join(_line(report) for report in kept).encode())
 
     def epoch_ended(self, report: EpochReport) -> None:
         """Append one line."""
-        entry = asdict(report) | {"seconds": round(time.monotonic() - self._began, 3)}
+        line = _line(replace(report, seconds=round(time.monotonic() - self._began, 3)))
         try:
             with self.path.open("a") as file:
-                file.write(json.dumps(entry) + "\n")
+                file.write(line)
         except OSError as error:
             raise storage_error(self.path, error) from error
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """Read the epochs of a log, without a last line that was cut short when the process was killed."""
-    entries = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            entries.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return entries
+def _line(report: EpochReport) -> str:
+    return json.dumps(asdict(report)) + "\n"
 
 
 class TensorBoardLog(Observer):

@@ -16,8 +16,8 @@ from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.recipes import load_recipe, recipe_differences, with_absolute_paths
+from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import Checkpoint, read_checkpoint
-from prunus.training.folder import RunFolder
 from prunus.training.learner import copy_state, network_state
 from prunus.training.observers import Observer, Observers
 from prunus.training.setup import RecipeTraining, check_same

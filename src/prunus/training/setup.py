@@ -19,8 +19,8 @@ from prunus.errors import RecipeError, TrainingError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
 from prunus.methods.table import adapt, choose_method
+from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import Checkpoint, Identity
-from prunus.training.folder import RunFolder
 from prunus.training.learner import Learner
 from prunus.training.loop import DomainData, fit
 from prunus.training.observers import JsonlLog, Observers, TensorBoardLog
@@ -58,9 +58,9 @@ class RecipeTraining:
         net = adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options).to(target)
         write_json(self.folder.recipe, recipe.model_dump(mode="json"))
         versions = {"prunus": __version__, "torch": torch.__version__.split("+")[0]}
-        write_json(self.folder.path / "versions.json", {"versions": versions})
+        write_json(self.folder.versions, {"versions": versions})
         remove_leftovers(self.folder.path)
-        logs = [JsonlLog(self.folder.log), TensorBoardLog(self.folder.path / "tensorboard")]
+        logs = [JsonlLog(self.folder.log), TensorBoardLog(self.folder.tensorboard)]
         fit(Learner(net, recipe), data, self.folder.checkpoint, identity, Observers([*logs, self.observer]), start)
 
     def _load(self, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:

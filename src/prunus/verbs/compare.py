@@ -28,8 +28,8 @@ from prunus.measure.score import decathlon_score, efficiency_scores
 from prunus.methods.table import METHODS, adapt, choose_method, default_weight, with_method
 from prunus.recipes import parse_recipe, parse_value, recipe_differences, with_absolute_paths
 from prunus.report.comparison import FORMATS
-from prunus.training.folder import RunFolder
-from prunus.training.observers import Observer, read_log
+from prunus.run_folder import RunFolder
+from prunus.training.observers import Observer
 from prunus.training.run import check_recipe
 from prunus.verbs.evaluate import evaluate
 from prunus.verbs.train import train_or_go_on
@@ -188,9 +188,9 @@ class _Trial:
         """Train, or continue, and measure."""
         train_or_go_on(self.entry.recipe, self.folder, watching, device, use_cache)
         results = evaluate(self.folder, self.split, device=device, use_cache=use_cache)
-        log = read_log(RunFolder(self.folder).log)
+        epochs = RunFolder(self.folder).epochs()
         content = self.entry.recipe.model_dump(mode="json")
-        results = results.model_copy(update={"seconds": log[-1]["seconds"] if log else 0.0, "recipe": content})
+        results = results.model_copy(update={"seconds": epochs[-1].seconds if epochs else 0.0, "recipe": content})
         write_json(self.file, results.model_dump(mode="json"))
         return results
 

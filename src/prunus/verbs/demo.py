@@ -12,10 +12,10 @@ from prunus.files import write_json
 from prunus.measure.evaluation import Demonstration, Example, Guess
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
+from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.samples import bundled
-from prunus.training.folder import RunFolder
-from prunus.training.observers import Observer, read_log
+from prunus.training.observers import Observer
 from prunus.verbs.bench import bench
 from prunus.verbs.evaluate import bundle_costs, evaluate
 from prunus.verbs.prune import prune
@@ -56,7 +56,7 @@ def demo(
     }
     results = evaluate(model, device=device).model_copy(update=added)
     costs = bundle_costs(predictor.bundle, has_switches=True)
-    write_plots(folder / "plots", results, costs, read_log(RunFolder(folder).log))
+    write_plots(folder / "plots", results, costs, RunFolder(folder).epochs())
     write_json(folder / "results.json", results.model_dump(mode="json"))
     write_json(folder / "bench.json", bench(model, threads=(1,), rounds=ROUNDS).model_dump(mode="json"))
     return Demonstration.model_validate(results.model_dump() | {"report": _write_page(folder)})

@@ -9,8 +9,8 @@ from prunus.config import Recipe
 from prunus.errors import TrainingError
 from prunus.methods.table import choose_method, find_method, with_method
 from prunus.recipes import load_recipe, recipe_differences
+from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import read_checkpoint
-from prunus.training.folder import RunFolder
 from prunus.training.observers import Observer, Observers
 from prunus.training.run import resume_run, start_run
 from prunus.verbs.dense import why_not_a_file

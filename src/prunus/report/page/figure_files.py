@@ -64,8 +64,7 @@ def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
         if len(run.contents.sharing) > 1:
             drawings[f"{name}-sharing"] = partial(sharing_figure, run.contents.sharing)
         if run.epochs:
-            epochs = [epoch.model_dump() for epoch in run.epochs]
-            drawings[f"{name}-training"] = partial(training_figure, epochs, run.results.budget)
+            drawings[f"{name}-training"] = partial(training_figure, run.epochs, run.results.budget)
         if run.bench:
             drawings[f"{name}-latency"] = partial(speed_figure, run.bench)
     return drawings

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from prunus.errors import DataError
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.speed import Benchmark
-from prunus.report.page.run import Epoch, Origin, ReportedRun
+from prunus.report.page.run import Origin, ReportedRun
 from prunus.report.recipe import shown_recipe
+from prunus.run_folder import RunFolder
 
 DEPTH = 2  # folders below a given one in which runs are looked for: runs/ holds compare/, which holds the runs
 
@@ -48,14 +49,15 @@ def read_run(path: Path, name: str, results: Evaluation | None = None) -> Report
     Args:
         results: of a run whose results lie elsewhere.
     """
+    folder = RunFolder(path)
     notes: list[str] = []
-    bench = _read_if_there(path / "bench.json", Benchmark, "its speed is left out", notes)
-    origin = _read_if_there(path / "versions.json", Origin, "what it was trained with is left out", notes)
+    bench = _read_if_there(folder.bench, Benchmark, "its speed is left out", notes)
+    origin = _read_if_there(folder.versions, Origin, "what it was trained with is left out", notes)
     return ReportedRun(
         name,
         results or read_results(path),
-        read_recipe(path / "recipe.json"),
-        tuple(_read_epochs(path / "log.jsonl")),
+        read_recipe(folder.recipe),
+        tuple(folder.epochs()),
         bench,
         origin.versions if origin else {},
         notes=tuple(notes),
@@ -64,7 +66,7 @@ def read_run(path: Path, name: str, results: Evaluation | None = None) -> Report
 
 def read_results(path: Path) -> Evaluation:
     """Read the results of a run folder."""
-    file = path / "results.json"
+    file = RunFolder(path).results
     mend = "measure it with: prunus evaluate RUN --json > RUN/results.json"
     if not file.exists():
         raise DataError(f"it was not measured yet; {mend}")
@@ -103,7 +105,7 @@ def read_recipe(file: Path) -> dict[str, str]:
 
 
 def _runs_below(path: Path, depth: int) -> Iterator[Path]:
-    if (path / "recipe.json").is_file():
+    if RunFolder(path).recipe.is_file():
         yield path
     elif depth and path.is_dir():
         for each in sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith(".")):
@@ -117,15 +119,3 @@ def _is_table(path: Path) -> bool:
 
 def _fault(path: Path) -> str:
     return "it holds no run" if path.is_dir() else "it is a file, not a run folder" if path.exists() else "no such run"
-
-
-def _read_epochs(file: Path) -> Iterator[Epoch]:
-    try:
-        lines = file.read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
-        return
-    for line in lines:
-        try:
-            yield Epoch.model_validate_json(line)
-        except ValidationError:
-            return  # a kill cut the last line short

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.speed import Benchmark
+from prunus.run_folder import EpochReport
 
-Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 FEATURE, FINETUNE = "feature", "finetune"  # what S_E and S compare with
 
 
@@ -19,23 +18,6 @@ class Part(BaseModel):
     """Frozen; keys that the page does not show may be there."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Progress(Part):
-    """How one domain stood at the end of an epoch."""
-
-    train_accuracy: Share
-    validation_accuracy: Share | None
-    usage: Share
-
-
-class Epoch(Part):
-    """A line of a run's log."""
-
-    epoch: int
-    domains: dict[str, Progress]
-    union: Share
-    seconds: Share = 0.0
 
 
 class Origin(Part):
@@ -82,7 +64,7 @@ class ReportedRun:
     name: str
     results: Evaluation
     recipe: Mapping[str, str] = field(default_factory=dict)
-    epochs: tuple[Epoch, ...] = ()
+    epochs: tuple[EpochReport, ...] = ()
     bench: Benchmark | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     contents: Contents = field(default_factory=Contents)

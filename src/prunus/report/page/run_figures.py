@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from prunus.measure.speed import Benchmark, Speed
 from prunus.report.page.plot import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
-from prunus.report.page.run import Epoch, ReportedRun
+from prunus.report.page.run import ReportedRun
 from prunus.report.tables import plural
+from prunus.run_folder import EpochReport
 
 ANY = "any domain"
 OURS = "Prunus"
@@ -134,7 +135,7 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
     return {"data": [trace], "layout": layout}
 
 
-def _curve(name: str, epochs: Sequence[Epoch], shares: Sequence[float | None], shade: str) -> Plot:
+def _curve(name: str, epochs: Sequence[EpochReport], shares: Sequence[float | None], shade: str) -> Plot:
     return {
         "type": "scatter",
         "mode": "lines+markers",
