@@ -28,14 +28,15 @@ from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
+from prunus.bundle.packing import from_bundle
 from prunus.config import BackboneChoice
+from prunus.graph.cut import cut
+from prunus.graph.operations import Conv
+from prunus.lowering.build import build_graph
 from prunus.lowering.pack import pack
-from prunus.lowering.plan import plan_pruning
 from prunus.masks.network import MultiDomainNet
 from prunus.measure.machine import describe_machine
 from prunus.methods.table import METHODS, adapt
-from prunus.onnx.network import domain_network
-from prunus.onnx.slim import slim
 
 ROUNDS = 200
 
@@ -50,7 +51,7 @@ def make_net(backbone: Backbone, share: float) -> MultiDomainNet:
         views = net.switches.layout.views(scores)
         for name, view in views.items():
             view[:, 0] = -1.0
-            removable = len(plan_pruning(net).layers[list(views).index(name)].outputs) < view.shape[1]
+            removable = len(cut(build_graph(net)).weights[name]) < view.shape[1]
             view[:, 0] = 1.0
             if removable:
                 off = torch.randperm(view.shape[1], generator=generator)[: round(share * view.shape[1])]
@@ -65,9 +66,12 @@ def make_bundle(net: MultiDomainNet, backbone: Backbone) -> Bundle:
 
 def macs(bundle: Bundle) -> int:
     """Count the multiply-accumulates of the convolutions of an exported network, for one image."""
-    network = slim(domain_network(bundle, "domain"))
-    convs = [(each, shape) for each, shape in zip(network.graph, network.shapes[1:], strict=True) if each.op == "conv"]
-    return sum(prod(conv.channels) * prod(conv.kernel) * prod(shape[1:]) for conv, shape in convs)
+    network = cut(from_bundle(bundle, ["domain"]))
+    total = 0
+    for operation, shape in zip(network.graph, network.shapes[1:], strict=True):
+        if isinstance(operation, Conv):
+            total += prod(operation.channels) * prod(operation.kernel) * prod(shape[1:])
+    return total
 
 
 def session(bundle: Bundle, folder: Path, threads: int) -> Any:  # noqa: ANN401  # untyped

@@ -19,9 +19,6 @@ from prunus.version import __version__ as __version__
 if TYPE_CHECKING:
     from prunus.config import Recipe as Recipe
     from prunus.errors import PrunusError as PrunusError
-    from prunus.lowering.plan import load_plan as load_plan
-    from prunus.lowering.plan import plan_pruning as plan_pruning
-    from prunus.lowering.shrink import shrink as shrink
     from prunus.recipes import load_recipe as load_recipe
     from prunus.recipes import parse_recipe as parse_recipe
     from prunus.runtime.predictor import Prediction as Prediction
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
     from prunus.verbs.evaluate import evaluate as evaluate
     from prunus.verbs.export import export as export
     from prunus.verbs.inspect import inspect as inspect
+    from prunus.verbs.load_network import load_network as load_network
     from prunus.verbs.prune import prune as prune
     from prunus.verbs.report import write_report as write_report
     from prunus.verbs.serve import serve as serve
@@ -45,9 +43,7 @@ if TYPE_CHECKING:
 # looked up on first use: what runs a model must not import what trains one
 _HOMES = {
     "Recipe": "prunus.config",
-    "load_plan": "prunus.lowering.plan",
-    "plan_pruning": "prunus.lowering.plan",
-    "shrink": "prunus.lowering.shrink",
+    "load_network": "prunus.verbs.load_network",
     "load_recipe": "prunus.recipes",
     "parse_recipe": "prunus.recipes",
     "PrunusError": "prunus.errors",

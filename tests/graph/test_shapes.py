@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from prunus.errors import BundleError
-from prunus.graph.operations import Conv, Graph, Operation, Pool
+from prunus.graph.operations import OPERATIONS, Conv, Graph, Pool
 from prunus.graph.shapes import value_shapes
 
 GRAPH: TypeAdapter[Graph] = TypeAdapter(Graph)
@@ -94,9 +94,9 @@ POOL = {"op": "pool", "inputs": [0], "kind": "max", "kernel": [3, 3], "stride": 
 @pytest.mark.parametrize(
     ("operations", "message"),
     [
-        ([{"op": "mean", "inputs": [1]}], "reads a value that is made after it"),
+        ([{"op": "mean", "inputs": [1]}], "reads a value that is computed after it"),
         ([CONV | {"kernel": [9, 9]}], "impossible shape"),
-        ([CONV | {"groups": 2}], "2 groups of 3 inputs, and gets 3"),
+        ([CONV | {"groups": 2}], "2 groups of 3 inputs, but its input has 3"),
         ([CONV | {"channels": [4, 1], "groups": 3}], "4 outputs and 3 groups"),
         ([CONV | {"inputs": [0, 0]}], "its residual is"),
         ([CONV | {"channels": [2**16, 3], "pads": [99] * 4}], "impossible shape"),
@@ -121,6 +121,7 @@ def test_unknown_operations_and_settings_are_refused() -> None:
 
 
 def test_every_operation_says_its_name_and_what_it_reads() -> None:
-    for kind in get_args(get_args(Operation)[0]):
+    for name, kind in OPERATIONS.items():
+        assert get_args(kind.model_fields["op"].annotation) == (name,)
         assert kind.model_fields["op"].is_required()
         assert kind.model_fields["inputs"].is_required()

@@ -16,13 +16,18 @@ from prunus.bundle.dtypes import DType
 from prunus.bundle.file import bundle_bytes, read_bundle, write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
-from prunus.lowering.pack import network_masks, pack
-from prunus.lowering.plan import plan_pruning
+from prunus.errors import BundleError
+from prunus.graph.cut import cut
+from prunus.lowering.build import build_graph
+from prunus.lowering.pack import pack
+from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.costs import network_costs
 from prunus.methods.table import METHODS, adapt
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.verbs.evaluate import bundle_costs
+from tests.makers.masked_networks import switch_masks
+from tests.makers.odd_networks import mean, odd_net
 
 CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
 NETWORKS = {"wrn14_2": 32, "wrn28_4": 64, "timm/resnet18": 64, "timm/mobilenetv2_100": 64}
@@ -81,7 +86,7 @@ def test_with_every_channel_in_use_a_bundle_keeps_exactly_the_union_and_every_ma
     backbone = _backbone("wrn14_2")
     net = _random_net(backbone, seed, density, layer_off=False)
     bundle = _pack(net, backbone)
-    for layer, masks in network_masks(net).items():
+    for layer, masks in switch_masks(net).items():
         assert np.array_equal(bundle.union(layer), masks.any(axis=0))
         assert len(bundle.arrays[f"kernels/{layer}"]) == masks.any(axis=0).sum()
         weight = net.network.state_dict()[f"{layer}.weight"].numpy()
@@ -95,11 +100,12 @@ def test_kernels_that_nobody_reads_are_gone_and_costs_are_relative_to_the_whole_
     net = _random_net(backbone, 1, 0.1)
     bundle, whole = _pack(net, backbone), network_costs(net, backbone.probe)
     costs = bundle_costs(bundle, has_switches=True)
-    plan = {layer.name: layer for layer in plan_pruning(net).layers}
+    small = cut(build_graph(net))
+    dense = {conv.name: conv.num_kernels for conv in convolutions(net.network)}
     for layer, conv in bundle.manifest.convs.items():
-        assert (conv.out_channels, conv.in_channels) == (len(plan[layer].outputs), len(plan[layer].inputs))
-        assert int(bundle.union(layer).sum()) == plan[layer].kernels
-        assert (conv.dense_kernels, conv.positions) == (plan[layer].num_kernels, backbone.probe.positions[layer])
+        assert (conv.out_channels, conv.in_channels) == small.masks[layer].shape[1:]
+        assert np.array_equal(bundle.union(layer), small.masks[layer].any(axis=0))
+        assert (conv.dense_kernels, conv.positions) == (dense[layer], backbone.probe.positions[layer])
     assert costs.dense_macs() == whole.dense_macs()
     assert costs.num_kernels() == whole.num_kernels()
     assert costs.union() < whole.union()
@@ -135,7 +141,7 @@ def test_the_file_holds_little_more_than_the_union_weights_bits_norms_and_heads(
 ) -> None:
     backbone = _backbone("wrn28_4")
     net = _random_net(backbone, 1, density)
-    masks = network_masks(net)
+    masks = switch_masks(net)
     kept = {layer: int(mask.any(axis=0).sum()) for layer, mask in masks.items()}
     bound = sum(
         9 * width * count + min(-(-mask[0].size // 8), 1 + 2 * count)
@@ -172,7 +178,7 @@ def test_a_file_of_five_domains_is_at_most_two_percent_larger_than_what_it_canno
                 tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.05)
     entries = {name: DomainEntry(classes=each, preprocess=backbone.preprocess) for name, each in classes.items()}
     bundle = pack(net, backbone, entries, {"recipe": {}})
-    union = {layer: mask.any(axis=0) for layer, mask in network_masks(net).items()}
+    union = {layer: mask.any(axis=0) for layer, mask in switch_masks(net).items()}
     kept = [int(mask.sum()) for mask in union.values()]
     index = sum(min(-(-mask.size // 8), 1 + 2 * int(mask.sum())) for mask in union.values())
     norms = sum(2 * 4 * module.num_features for module in net.network.modules() if isinstance(module, nn.BatchNorm2d))
@@ -195,3 +201,20 @@ def test_half_precision_changes_logits_by_little(tmp_path: Path) -> None:
         write_bundle(tmp_path / "m.prunus", _pack(net, backbone), cast("DType", dtype))
         found = NumpyEngine(read_bundle(tmp_path / "m.prunus")).logits(images.numpy(), "b")
         assert 0 < np.abs(found - expected).max() <= allowed * np.abs(expected).max()
+
+
+def test_tensors_that_all_domains_share_are_kept_once_and_neutral_ones_not_at_all() -> None:
+    backbone, net = odd_net(lambda m, x: mean(m.act(m.norm(m.a(x)))))
+    names = {name for name in _pack(net, backbone).arrays if name.startswith(("norm", "shared"))}
+    assert names == {"shared/0.scale", "shared/0.bias"}
+    with torch.no_grad():
+        net.tensors("b")["norm.bias"].add_(1)
+    names = {name for name in _pack(net, backbone).arrays if name.startswith(("norm", "shared"))}
+    assert names == {"shared/0.scale", "norm/a/0.bias", "norm/b/0.bias"}
+
+
+@pytest.mark.parametrize("method", sorted(name for name, method in METHODS.items() if not method.packable))
+def test_methods_that_learn_more_than_switches_and_norms_are_refused(method: str) -> None:
+    backbone = _backbone("wrn14_2")
+    with pytest.raises(BundleError, match="this run's method learns more than that"):
+        _pack(adapt(backbone, CLASSES, method), backbone)

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
+import torch
 from pydantic import TypeAdapter
 
-from prunus.arrays import Array, Floats, Values
+from prunus.arrays import Array, Doubles, Floats
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
 from prunus.bundle.order import to_stored
+from prunus.bundle.packing import from_bundle
+from prunus.graph.network import GraphNetwork
 from prunus.graph.operations import ActivationName, Graph
 from prunus.images import Preprocess
-from prunus.runtime.numpy_operations import compute
-from prunus.runtime.tensors import domain_tensors
+from prunus.lowering.torch_network import TorchNetwork
 
 CLASSES = ("x", "y", "z")
 
@@ -79,18 +81,17 @@ def _tensors(manifest: Manifest, rng: np.random.Generator) -> dict[str, Array]:
     return found
 
 
-def exact_logits(bundle: Bundle, images: Floats, domain: str) -> Values:
-    """Compute a bundle's graph in double precision, operation by operation."""
-    manifest = bundle.manifest
-    values: list[Values] = [images.astype(np.float64)]
-    with np.errstate(all="ignore"):
-        for operation, shape, own in zip(
-            manifest.graph, manifest.shapes[1:], domain_tensors(bundle, domain), strict=True
-        ):
-            tensors = {role: tensor.astype(np.float64) for role, tensor in own.items()}
-            values.append(compute(operation, [values[each] for each in operation.inputs], tensors, shape[1:]))
-    weight, bias = (numbers.astype(np.float64) for numbers in bundle.head(domain))
-    logits: Values = values[-1].reshape(len(images), manifest.num_features) @ weight.T + bias
+def exact_logits(bundle: Bundle, images: Floats, domain: str) -> Doubles:
+    """Compute a bundle's graph with torch in double precision: shares no code with the engines that it checks."""
+    return torch_logits(from_bundle(bundle, [domain]), images)
+
+
+def torch_logits(network: GraphNetwork, images: Floats, domain: int = 0) -> Doubles:
+    """Compute the logits of one domain of a network with torch in double precision."""
+    names = [str(number) for number in range(len(network.heads))]
+    module = TorchNetwork(network, names).double()
+    with torch.no_grad():
+        logits: Doubles = module(torch.from_numpy(images).double(), names[domain]).numpy()
     return logits
 
 

@@ -11,17 +11,20 @@ import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from prunus.arrays import Floats
+from prunus.arrays import Bools, Floats
+from prunus.backbone.probe import probe_network
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
+from prunus.images import Preprocess
 from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt
 
 Classes = Mapping[str, tuple[str, ...]]
 Answer = Callable[[Floats, str], Floats]
+TWO_DOMAINS: Classes = {"a": ("x", "y"), "b": ("x", "y", "z")}
 MODES = ("dead channels", "sparse", "everything on", "dead in one domain", "unread inputs", "layer off")
 
 
@@ -128,3 +131,19 @@ def packed(net: MultiDomainNet, backbone: Backbone, classes: Classes) -> Bundle:
     """Make the model file's content of a network."""
     entries = {name: DomainEntry(classes=names, preprocess=backbone.preprocess) for name, names in classes.items()}
     return pack(net, backbone, entries, {})
+
+
+def tiny_net(network: torch.nn.Module, size: int = 8) -> tuple[Backbone, MultiDomainNet]:
+    """Put switches, norms and classifiers of two domains around a small network."""
+    preprocess = Preprocess(size=size, resize=size, mean=(0, 0, 0), std=(1, 1, 1))
+    backbone = Backbone("tiny", network, preprocess, probe_network(network, size))
+    return backbone, adapt(backbone, TWO_DOMAINS, "union").eval()
+
+
+def switch_masks(net: MultiDomainNet) -> dict[str, Bools]:
+    """Return the masks that a network learned: layer -> (domain, output, input)."""
+    assert net.switches is not None
+    shapes = {conv.name: (conv.out_channels, conv.in_channels) for conv in net.switches.layout.convs}
+    return {
+        layer: mask[..., 0, 0].expand(-1, *shapes[layer]).numpy() for layer, mask in net.switches.layer_masks().items()
+    }

@@ -16,10 +16,10 @@ from torch import Tensor
 from prunus.arrays import Values
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError
+from prunus.graph.activations import ACTIVATIONS, normal_share
+from prunus.graph.compute import compute
 from prunus.graph.operations import LayerNorm, Operation, Pool
-from prunus.runtime.numpy_activations import ACTIVATIONS, normal_share
 from prunus.runtime.numpy_engine import NumpyEngine
-from prunus.runtime.numpy_operations import compute
 from tests.makers.graph_bundles import make_graph, random_bundle
 
 SLOPE = 0.3
@@ -227,7 +227,7 @@ def test_convolving_some_rows_at_a_time_gives_the_same(monkeypatch: pytest.Monke
     bundle, images = random_bundle(GRAPH, 8), _normal(0, 2, 3, 8, 8).astype(np.float32)
     expected = NumpyEngine(bundle).logits(images, "a")
     for most in (1, 500, 1000):  # one row, several, an odd rest
-        monkeypatch.setattr("prunus.runtime.numpy_operations.MOST_NUMBERS", most)
+        monkeypatch.setattr("prunus.graph.compute.MOST_NUMBERS", most)
         np.testing.assert_allclose(NumpyEngine(bundle).logits(images, "a"), expected, rtol=1e-5, atol=1e-6)
 
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from prunus.graph.limits import MAX_DOMAIN_NAME, MAX_DOMAINS, MAX_IMAGE_SIDE, MAX_OPERATIONS
-from prunus.graph.operations import Conv, Graph
-from prunus.graph.shapes import Shape, value_shapes
+from prunus.graph.operations import Conv, Graph, Shape
+from prunus.graph.shapes import value_shapes
 from prunus.images import Preprocess
 
+Provenance = dict[str, Any]  # recipe, versions and steps, as JSON
 DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=MAX_DOMAIN_NAME)]
 
 
@@ -57,7 +58,7 @@ class Manifest(ManifestPart):
     graph: Annotated[Graph, Field(min_length=1, max_length=MAX_OPERATIONS)]
     domains: dict[DomainName, DomainEntry] = Field(min_length=1, max_length=MAX_DOMAINS)
     dense_bytes: int = Field(ge=0)
-    provenance: dict[str, Any]
+    provenance: Provenance
 
     @cached_property
     def shapes(self) -> list[Shape]:

@@ -1,4 +1,4 @@
-"""Which layer or function is which activation of a graph."""
+"""Which layers and functions are which activation of a graph."""
 
 from __future__ import annotations
 
@@ -7,55 +7,71 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import fx, nn
 
 from prunus.graph.operations import ActivationName
+from prunus.lowering.builder import Activation, GraphBuilder, Rule, Settings, layer_settings
 
-Activation = tuple[ActivationName, float]  # its name and its slope
+Key = type[nn.Module] | Callable[..., Any] | str  # a layer's class, a function, a method, or the name of timm's class
 
-# by the class's name: timm has classes of its own for some of them, which need not be installed here
-LAYERS: dict[str, Callable[[Any], Activation | None]] = {
-    "Identity": lambda _: ("none", 0.0),
-    "ReLU": lambda _: ("relu", 0.0),
-    "ReLU6": lambda _: ("relu6", 0.0),
-    "Hardtanh": lambda layer: _clip(layer.min_val, layer.max_val),
-    "LeakyReLU": lambda layer: ("leaky_relu", float(layer.negative_slope)),
-    "ELU": lambda layer: ("elu", float(layer.alpha)),
-    "SiLU": lambda _: ("silu", 0.0),
-    "Swish": lambda _: ("silu", 0.0),
-    "GELU": lambda layer: ("gelu_tanh" if getattr(layer, "approximate", "none") == "tanh" else "gelu", 0.0),
-    "GELUTanh": lambda _: ("gelu_tanh", 0.0),
-    "Mish": lambda _: ("mish", 0.0),
-    "Hardswish": lambda _: ("hard_swish", 0.0),
-    "HardSwish": lambda _: ("hard_swish", 0.0),
-    "Hardsigmoid": lambda _: ("hard_sigmoid", 0.0),
-    "HardSigmoid": lambda _: ("hard_sigmoid", 0.0),
-    "Sigmoid": lambda _: ("sigmoid", 0.0),
-    "Tanh": lambda _: ("tanh", 0.0),
+# activations without settings
+PLAIN: dict[ActivationName, tuple[Key, ...]] = {
+    "none": (nn.Identity,),
+    "relu": (nn.ReLU, F.relu, torch.relu, "relu", "relu_"),
+    "relu6": (nn.ReLU6, F.relu6),
+    "silu": (nn.SiLU, "Swish", F.silu),
+    "gelu_tanh": ("GELUTanh",),
+    "mish": (nn.Mish, "Mish", F.mish),
+    "hard_swish": (nn.Hardswish, "HardSwish", F.hardswish),
+    "hard_sigmoid": (nn.Hardsigmoid, "HardSigmoid", F.hardsigmoid),
+    "sigmoid": (nn.Sigmoid, "Sigmoid", torch.sigmoid, F.sigmoid, "sigmoid", "sigmoid_"),
+    "tanh": (nn.Tanh, "Tanh", torch.tanh, F.tanh, "tanh", "tanh_"),
+}
+Choice = Callable[[Settings], Activation | None]
+
+# activations with settings, in the order of the function's arguments
+CHOSEN: dict[tuple[Key, ...], tuple[tuple[str, ...], Choice]] = {
+    (nn.Hardtanh, F.hardtanh): (
+        ("min_val", "max_val"),
+        lambda s: ("relu6", 0.0) if (s.get("min_val", -1), s.get("max_val", 1)) == (0, 6) else None,
+    ),
+    (nn.LeakyReLU, F.leaky_relu): (
+        ("negative_slope",),
+        lambda s: ("leaky_relu", float(s.get("negative_slope", 0.01))),
+    ),
+    (nn.ELU, F.elu): (("alpha",), lambda s: ("elu", float(s.get("alpha", 1.0)))),
+    (nn.GELU, "GELU", F.gelu): (
+        ("approximate",),
+        lambda s: ("gelu_tanh" if s.get("approximate") == "tanh" else "gelu", 0.0),
+    ),
 }
 
-# what follows the input: the names of a function's arguments
-FUNCTIONS: dict[Callable[..., Any] | str, tuple[tuple[str, ...], Callable[[dict[str, Any]], Activation | None]]] = {
-    **dict.fromkeys((F.relu, torch.relu, "relu", "relu_"), (("inplace",), lambda _: ("relu", 0.0))),
-    F.relu6: (("inplace",), lambda _: ("relu6", 0.0)),
-    F.hardtanh: (("min_val", "max_val", "inplace"), lambda a: _clip(a.get("min_val", -1), a.get("max_val", 1))),
-    F.leaky_relu: (("negative_slope", "inplace"), lambda a: ("leaky_relu", float(a.get("negative_slope", 0.01)))),
-    F.elu: (("alpha", "inplace"), lambda a: ("elu", float(a.get("alpha", 1.0)))),
-    F.silu: (("inplace",), lambda _: ("silu", 0.0)),
-    F.gelu: (("approximate",), lambda a: ("gelu_tanh" if a.get("approximate") == "tanh" else "gelu", 0.0)),
-    F.mish: (("inplace",), lambda _: ("mish", 0.0)),
-    F.hardswish: (("inplace",), lambda _: ("hard_swish", 0.0)),
-    F.hardsigmoid: (("inplace",), lambda _: ("hard_sigmoid", 0.0)),
-    **dict.fromkeys((torch.sigmoid, F.sigmoid, "sigmoid", "sigmoid_"), ((), lambda _: ("sigmoid", 0.0))),
-    **dict.fromkeys((torch.tanh, F.tanh, "tanh", "tanh_"), ((), lambda _: ("tanh", 0.0))),
+
+def _always(name: ActivationName) -> Choice:
+    return lambda settings: (name, 0.0)
+
+
+ACTIVATIONS: dict[Key, tuple[tuple[str, ...], Choice]] = {
+    **{key: ((), _always(name)) for name, keys in PLAIN.items() for key in keys},
+    **{key: choice for keys, choice in CHOSEN.items() for key in keys},
 }
 
 
 def layer_activation(layer: nn.Module) -> Activation | None:
-    """Look up what a layer computes, if it is an activation that a graph knows."""
-    names = (kind.__name__ for kind in type(layer).__mro__)
-    return next((LAYERS[name](layer) for name in names if name in LAYERS), None)
+    """Return the activation that a layer computes, if it is one that a graph knows."""
+    for kind in type(layer).__mro__:
+        if kind in ACTIVATIONS or kind.__name__ in ACTIVATIONS:
+            names, choose = ACTIVATIONS[kind if kind in ACTIVATIONS else kind.__name__]
+            return choose(layer_settings(layer, names))
+    return None
 
 
-def _clip(low: float, high: float) -> Activation | None:
-    return ("relu6", 0.0) if (low, high) == (0, 6) else None
+def _rule(names: tuple[str, ...], choose: Choice) -> Rule:
+    def activate(builder: GraphBuilder, node: fx.Node) -> int | None:
+        activation = choose(builder.settings(node, names))
+        return None if activation is None else builder.activate(builder.source(node), activation)
+
+    return activate
+
+
+ACTIVATION_RULES: dict[Key, Rule] = {key: _rule(names, choose) for key, (names, choose) in ACTIVATIONS.items()}

@@ -1,8 +1,8 @@
 """The operations of a graph as ONNX nodes: plain data, made without the onnx package.
 
-Every number comes from `Numbers`, which gives the name of a tensor by role: one that lies in the model, or one that is
-chosen by the domain's number when the model runs. Scales go into the weights by a node of their own, which runtimes
-compute once, when they load a model: the weights of several models can then still be the same.
+`TensorSource` names the tensors: one that lies in the model, or one that is selected by the domain's number when the
+model runs. A node of its own multiplies scales into the weights. Runtimes compute it once, when they load a model, and
+several models can share one copy of the weights.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from prunus.graph.operations import (
     Mul,
     Operation,
     Pool,
+    Shape,
 )
-from prunus.graph.shapes import Shape
-from prunus.runtime.numpy_operations import window_pixels
 
 Attribute = int | float | str | tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """One ONNX operator."""
 
     op: str
@@ -44,58 +43,58 @@ class Node:
 
 @dataclass
 class OnnxGraph:
-    """Nodes in the order in which they run, and the tensors that lie in the model."""
+    """Nodes in the order in which they run, and the tensors of the model."""
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[OnnxNode] = field(default_factory=list)
     tensors: dict[str, Array] = field(default_factory=dict)
 
     def node(self, op: str, *inputs: str, **attributes: Attribute) -> str:
-        """Add an operator and give the name of its result."""
+        """Add an operator and return the name of its result."""
         name = f"{op}_{len(self.nodes)}"
-        self.nodes.append(Node(op, inputs, name, attributes))
+        self.nodes.append(OnnxNode(op, inputs, name, attributes))
         return name
 
     def tensor(self, name: str, array: Array) -> str:
-        """Add a tensor and give its name."""
+        """Add a tensor and return its name."""
         self.tensors[name] = array
         return name
 
     def integers(self, *numbers: int) -> str:
-        """Add a row of integers, the same one only once."""
+        """Add a row of integers once and return its name."""
         return self.tensor(f"integers_{'_'.join(map(str, numbers))}", np.array(numbers, dtype=np.int64))
 
     def number(self, value: float) -> str:
-        """Add a number, the same one only once."""
+        """Add a number once and return its name."""
         return self.tensor(f"number_{value:g}", np.array(value, dtype=np.float32))
 
 
-class Numbers(Protocol):
-    """Where an operation's numbers come from."""
+class TensorSource(Protocol):
+    """Where an operation's tensors come from."""
 
     def get(self, number: int, role: str, shape: tuple[int, ...] | None = None) -> str | None:
-        """Name a tensor of an operation, in another shape if one is given; None where it has none of that role."""
+        """Return the name of a tensor, reshaped if a shape is given; None if the operation has none of that role."""
 
     def head(self, role: str) -> str:
-        """Name the classifier's weight or bias."""
+        """Return the name of the classifier's weight or bias."""
 
 
-def write_graph(onnx: OnnxGraph, graph: Graph, shapes: Sequence[Shape], numbers: Numbers) -> None:
-    """Add all of a network: from `images` to `logits`."""
+def write_graph(onnx: OnnxGraph, graph: Graph, shapes: Sequence[Shape], tensors: TensorSource) -> None:
+    """Add a whole network, from `images` to `logits`."""
     values = ["images"]
     for number, operation in enumerate(graph):
-        made = _Writer(onnx, numbers, number, shapes[operation.inputs[0]], shapes[number + 1])
-        values.append(NODES[operation.op](made, operation, [values[value] for value in operation.inputs]))
+        writer = _Writer(onnx, tensors, number, shapes[operation.inputs[0]], shapes[number + 1])
+        values.append(NODES[operation.op](writer, operation, [values[value] for value in operation.inputs]))
     features = onnx.node("Flatten", values[-1], axis=1)
-    head = (features, numbers.head("weight"), numbers.head("bias"))
-    onnx.nodes.append(Node("Gemm", head, "logits", {"transB": 1}))
+    head = (features, tensors.head("weight"), tensors.head("bias"))
+    onnx.nodes.append(OnnxNode("Gemm", head, "logits", {"transB": 1}))
 
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes one operation; `source` and `target` are the shapes of its first input and its result."""
+    """Writes one operation; `source` and `target` are the shapes of its first input and of its result."""
 
     onnx: OnnxGraph
-    numbers: Numbers
+    tensors: TensorSource
     number: int
     source: Shape
     target: Shape
@@ -107,7 +106,7 @@ class _Writer:
             "pads": conv.pads,
             "dilations": conv.dilation,
         }
-        bias = self.numbers.get(self.number, "bias")
+        bias = self.tensors.get(self.number, "bias")
         weight = self._kernels("weight", None)
         assert weight is not None
         result = self.onnx.node("Conv", inputs[0], weight, *([bias] if bias else []), group=conv.groups, **settings)
@@ -120,8 +119,8 @@ class _Writer:
         return self.activate(conv, result)
 
     def _kernels(self, role: str, shape: tuple[int, ...] | None) -> str | None:
-        kernels = self.numbers.get(self.number, role, shape)
-        scale = self.numbers.get(self.number, "scale", (-1, 1, 1, 1)) if kernels else None
+        kernels = self.tensors.get(self.number, role, shape)
+        scale = self.tensors.get(self.number, "scale", (-1, 1, 1, 1)) if kernels else None
         return self.onnx.node("Mul", kernels, scale) if kernels and scale else kernels
 
     def activate(self, operation: Conv | Affine | Add | Mul, x: str) -> str:
@@ -130,15 +129,15 @@ class _Writer:
     def scale(self, affine: Affine, inputs: Sequence[str]) -> str:
         result = inputs[0]
         for op, role in (("Mul", "scale"), ("Add", "bias")):
-            if name := self.numbers.get(self.number, role, (-1, 1, 1)):
+            if name := self.tensors.get(self.number, role, (-1, 1, 1)):
                 result = self.onnx.node(op, result, name)
         return self.activate(affine, result)
 
     def normalize(self, norm: LayerNorm, inputs: Sequence[str]) -> str:
         last = self.onnx.node("Transpose", inputs[0], perm=(0, 2, 3, 1))
-        scale = self.numbers.get(self.number, "scale")
+        scale = self.tensors.get(self.number, "scale")
         scale = scale or self.onnx.tensor(f"{self.number}.ones", np.ones(self.source[0], dtype=np.float32))
-        bias = self.numbers.get(self.number, "bias")
+        bias = self.tensors.get(self.number, "bias")
         names = (last, scale, *([bias] if bias else []))
         normed = self.onnx.node("LayerNormalization", *names, axis=-1, epsilon=norm.eps)
         return self.onnx.node("Transpose", normed, perm=(0, 3, 1, 2))
@@ -156,22 +155,22 @@ class _Writer:
         return self.onnx.node("Pad", inputs[0], self.onnx.integers(0, 0, 0, 0, 0, operation.count, 0, 0))
 
     def pool(self, pool: Pool, inputs: Sequence[str]) -> str:
-        """Pad to where the last window ends: runtimes disagree about windows that end behind the padding."""
+        """Pad to the end of the last window: runtimes disagree about windows that end after the padding."""
         ends = [(self.target[axis + 1] - 1) * pool.stride[axis] + pool.kernel[axis] for axis in (0, 1)]
-        behind = [max(ends[axis] - self.source[axis + 1] - pool.pads[axis], 0) for axis in (0, 1)]
+        after = [max(ends[axis] - self.source[axis + 1] - pool.pads[axis], 0) for axis in (0, 1)]
         settings: dict[str, Attribute] = {
             "kernel_shape": pool.kernel,
             "strides": pool.stride,
-            "pads": (*pool.pads[:2], *behind),
+            "pads": (*pool.pads[:2], *after),
         }
         if pool.kind == "max":
             return self.onnx.node("MaxPool", inputs[0], **settings)
         result = self.onnx.node("AveragePool", inputs[0], count_include_pad=int(pool.count_pads), **settings)
-        if not pool.count_pads or all(extra <= pad for extra, pad in zip(behind, pool.pads[2:], strict=True)):
+        if not pool.count_pads or all(extra <= pad for extra, pad in zip(after, pool.pads[2:], strict=True)):
             return result
         area = pool.kernel[0] * pool.kernel[1]
-        more = (area / window_pixels(pool, self.source[1:], self.target[1:])).astype(np.float32)
-        return self.onnx.node("Mul", result, self.onnx.tensor(f"{self.number}.share", more))
+        correction = (area / pool.window_pixels(self.source[1:], self.target[1:])).astype(np.float32)
+        return self.onnx.node("Mul", result, self.onnx.tensor(f"{self.number}.share", correction))
 
     def mean(self, operation: Operation, inputs: Sequence[str]) -> str:
         return self.onnx.node("GlobalAveragePool", inputs[0])

@@ -7,8 +7,8 @@ import numpy as np
 from prunus.arrays import Floats, Values
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError
+from prunus.graph.compute import compute
 from prunus.graph.operations import Graph
-from prunus.runtime.numpy_operations import compute
 from prunus.runtime.tensors import DomainTensors, domain_tensors
 
 

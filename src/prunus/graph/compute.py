@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from prunus.arrays import Values
+from prunus.graph.activations import ACTIVATIONS
 from prunus.graph.operations import Add, Affine, AppendZeros, Conv, LayerNorm, Mul, Operation, Pads, Pool
-from prunus.runtime.numpy_activations import ACTIVATIONS
 
 Tensors = Mapping[str, Values]  # by role: a convolution's weight, and what the operation's `tensors` names
 Pair = tuple[int, int]
@@ -134,20 +134,8 @@ def _pool(pool: Pool, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -
         (np.maximum if is_max else np.add)(result, tap, out=result)
     if is_max:
         return result
-    mean: Values = result / window_pixels(pool, (was[0], was[1]), sides).astype(x.dtype)
+    mean: Values = result / pool.window_pixels((was[0], was[1]), sides).astype(x.dtype)
     return mean
-
-
-def window_pixels(pool: Pool, source: Pair, sides: Pair) -> Values:
-    """Count the pixels that the mean of every window divides by; 1 for a window without any, whose sum is 0."""
-    counts = []
-    for axis in (0, 1):
-        before, after = (pool.pads[axis], pool.pads[axis + 2]) if pool.count_pads else (0, 0)
-        starts = np.arange(sides[axis]) * pool.stride[axis] - pool.pads[axis]
-        ends = np.minimum(starts + pool.kernel[axis], source[axis] + after)
-        counts.append(np.maximum(ends - np.maximum(starts, -before), 1).astype(np.float64))
-    pixels: Values = counts[0][:, None] * counts[1]
-    return pixels
 
 
 OPERATIONS: dict[str, Callable[..., Values]] = {

@@ -1,0 +1,98 @@
+"""Remove the channels of a network that no domain needs; its answers stay the same.
+
+Constants among the removed channels are folded into what read them: a bias, or kernels over ones where padding makes
+them end at the border of the image.
+
+Legend: D = domains, O = output channels, I = input channels of one group, K = classes, C = channels of the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from prunus.arrays import Bools, Floats, Integers
+from prunus.graph.channels import ChannelFlow
+from prunus.graph.network import GraphNetwork, Node, Tensors, without_neutral
+from prunus.graph.operations import AppendZeros, ChannelRule, Conv, Operation
+
+
+def cut(network: GraphNetwork) -> GraphNetwork:
+    """Return the network without channels that no domain reads or that are constant in every domain."""
+    cutting = _Cutting(network)
+    nodes = tuple(cutting.node(number, node) for number, node in enumerate(network.nodes))
+    return GraphNetwork(nodes, network.image_size, cutting.weights, cutting.masks, cutting.heads())
+
+
+class _Cutting:
+    """A network that is being cut, and the convolutions that are cut so far."""
+
+    def __init__(self, network: GraphNetwork) -> None:
+        self.network = network
+        self.flow = ChannelFlow(network)
+        self.weights: dict[str, Floats] = {}
+        self.masks: dict[str, Bools] = {}
+
+    def node(self, number: int, node: Node) -> Node:
+        """Cut one node."""
+        operation, kept = node.operation, self.flow.kept(number + 1)
+        tensors: Tensors = {role: tensor_D[:, kept] for role, tensor_D in node.tensors.items()}
+        change = CHANGES.get(operation.channel_rule)
+        if change is not None:
+            operation, tensors = change(self, operation, kept, tensors)
+        return Node(operation, without_neutral(tensors))
+
+    def convolution(self, conv: Conv, outputs: Integers, tensors: Tensors) -> tuple[Operation, Tensors]:
+        """Cut a convolution and fold the constants among its removed inputs into it."""
+        weight, used_DOI = self.network.weights[conv.layer], self.flow.used[conv.layer]
+        if conv.groups > 1:  # groups go as a whole, so no input of a remaining group is removed
+            inputs = np.arange(conv.channels[1])
+            groups = len(outputs) * conv.groups // conv.channels[0]
+        else:
+            inputs = self.flow.kept(conv.inputs[0])
+            groups = 1
+            tensors = self._with_constants(conv, outputs, tensors)
+        self.weights[conv.layer] = np.ascontiguousarray(weight[outputs][:, inputs])
+        self.masks[conv.layer] = used_DOI[:, outputs][:, :, inputs]
+        channels = (len(outputs), len(inputs))
+        was = conv.was or conv.channels
+        update = {"channels": channels, "groups": groups, "was": None if was == channels else was}
+        return conv.model_copy(update=update), tensors
+
+    def _with_constants(self, conv: Conv, outputs: Integers, tensors: Tensors) -> Tensors:
+        constants_DI = self.flow.constants(conv.inputs[0])
+        removed = np.flatnonzero(constants_DI.any(axis=0))
+        kernels = self.network.weights[conv.layer][outputs][:, removed].astype(np.float64)
+        factors_DOI = self.flow.live[conv.layer][:, outputs][:, :, removed] * constants_DI[:, None, removed]
+        ones = np.einsum("oihw,doi->dohw", kernels, factors_DOI)
+        if not ones.any():
+            return tensors
+        if any(conv.pads):
+            return {**tensors, "ones": tensors.get("ones", 0.0) + ones}
+        return {**tensors, "bias": tensors.get("bias", 0.0) + ones.sum(axis=(2, 3)) * tensors.get("scale", 1.0)}
+
+    def appended(self, operation: AppendZeros, kept: Integers, tensors: Tensors) -> tuple[Operation, Tensors]:
+        """Append fewer zeros."""
+        count = len(kept) - len(self.flow.kept(operation.inputs[0]))
+        return operation.model_copy(update={"count": count}), tensors
+
+    def heads(self) -> tuple[tuple[Floats, Floats], ...]:
+        """Cut the classifiers and fold constant features into their biases."""
+        last = len(self.network.nodes)
+        kept, constants_DC = self.flow.kept(last), self.flow.constants(last)
+        heads = []
+        for (weight, bias), constants_C in zip(self.network.heads, constants_DC, strict=True):
+            weight_KCP = weight.reshape(len(weight), len(constants_C), -1)
+            folded = bias + weight_KCP.sum(axis=2, dtype=np.float64) @ constants_C
+            small = np.ascontiguousarray(weight_KCP[:, kept].reshape(len(weight), -1))
+            heads.append((small, folded.astype(np.float32)))
+        return tuple(heads)
+
+
+# operations that change with their channels; all others only lose rows of their tensors
+CHANGES: dict[ChannelRule, Callable[[_Cutting, Any, Integers, Tensors], tuple[Operation, Tensors]]] = {
+    "convolved": _Cutting.convolution,
+    "appended": _Cutting.appended,
+}

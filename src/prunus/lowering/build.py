@@ -1,0 +1,103 @@
+"""Turn a masked network into a graph, once, with the numbers of all its domains.
+
+Legend: D = domains, O = output channels, I = input channels of one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor, fx, nn
+
+from prunus.arrays import Bools, Floats
+from prunus.errors import BackboneError, BundleError
+from prunus.graph.fuse import fuse
+from prunus.graph.network import GraphNetwork, Node
+from prunus.graph.operations import Conv
+from prunus.graph.shapes import value_shapes
+from prunus.lowering.builder import GraphBuilder, is_size
+from prunus.lowering.table import find_rule
+from prunus.lowering.trace import trace
+from prunus.masks.network import MultiDomainNet
+from prunus.masks.switches import Switches
+
+ADVICE = "no model file can hold it; choose another network, or measure the run itself with: prunus evaluate RUN"
+
+
+@torch.no_grad()
+def build_graph(net: MultiDomainNet) -> GraphNetwork:
+    """Write a network as operations, with every domain's masks, norms and classifier."""
+    traced = trace(net.network, net.image_size)
+    builder = GraphBuilder(traced, _domain_tensors(net))
+    for node in traced.module.graph.nodes:
+        if node.op == "output":
+            features = builder.values[node.all_input_nodes[0].name]
+            _check_shapes(builder, features, net.image_size)
+            return _assemble(net, fuse(builder.nodes[:features]))
+        _add(builder, node)
+    raise AssertionError("a graph ends in its output")
+
+
+def _domain_tensors(net: MultiDomainNet) -> list[dict[str, Tensor]]:
+    """Return the network's tensors as each domain has them; weights under switches are left as they are."""
+    tensors = dict(net.network.state_dict())
+    changing = [adapter for adapter in net.adapters if not isinstance(adapter, Switches)]
+    domains = []
+    for domain in range(len(net.domains)):
+        changes = [adapter.tensors(domain, tensors) for adapter in changing]
+        domains.append({name: tensor for part in (tensors, *changes) for name, tensor in part.items()})
+    return domains
+
+
+def _add(builder: GraphBuilder, node: fx.Node) -> None:
+    if node.op == "placeholder":
+        builder.values[node.name] = 0
+        return
+    if is_size(node) or not any(read.name in builder.values for read in node.all_input_nodes):
+        builder.constants[node.name] = builder.evaluate(node)
+        return
+    rule = find_rule(builder, node)
+    value = rule(builder, node) if rule else None
+    if value is None:
+        layer = builder.traced.layer(node)
+        what = f"the operation {node.name!r}" if layer is None else f"layer {node.target!r} ({type(layer).__name__})"
+        raise BackboneError(f"{what} is not among those of a model file's graph, so {ADVICE}")
+    builder.values[node.name] = value
+
+
+def _check_shapes(builder: GraphBuilder, features: int, image_size: int) -> None:
+    """Compare all shapes with those of the network: what is lowered wrongly must not be written."""
+    nodes = builder.nodes[:features]
+    try:
+        shapes = value_shapes(tuple(node.operation for node in nodes), image_size)
+    except BundleError as error:
+        raise BackboneError(f"{error}, so {ADVICE}") from None
+    for node in nodes:
+        expected = node.operation.tensors(shapes[node.operation.inputs[0]][0])
+        if any(tensor_D.shape[1:] != expected[role] for role, tensor_D in node.tensors.items()):
+            raise BackboneError(f"a norm goes over pixels and channels, so {ADVICE}")
+    for name, value in builder.values.items():
+        if value <= features and prod(builder.traced.shapes[name]) != prod(shapes[value]):
+            raise BackboneError(f"the result {name!r} of the network changes its shape, so {ADVICE}")
+
+
+def _assemble(net: MultiDomainNet, nodes: tuple[Node, ...]) -> GraphNetwork:
+    layers = [node.operation.layer for node in nodes if isinstance(node.operation, Conv)]
+    weights: dict[str, Floats] = {layer: net.network.get_parameter(f"{layer}.weight").numpy() for layer in layers}
+    heads = []
+    for head in net.heads:
+        assert isinstance(head, nn.Linear)
+        heads.append((head.weight.numpy(), head.bias.numpy()))
+    return GraphNetwork(nodes, net.image_size, weights, _masks(net, weights), tuple(heads))
+
+
+def _masks(net: MultiDomainNet, weights: Mapping[str, Floats]) -> dict[str, Bools]:
+    """Return the kernels that each domain uses, all of them where the method has no switches: layer -> (D, O, I)."""
+    shapes = {layer: (len(net.domains), *weight.shape[:2]) for layer, weight in weights.items()}
+    if net.switches is None:
+        return {layer: np.ones(shape, np.bool_) for layer, shape in shapes.items()}
+    switches = net.switches.layer_masks()
+    return {layer: switches[layer][..., 0, 0].expand(shape).numpy() for layer, shape in shapes.items()}

@@ -1,0 +1,72 @@
+"""Convolutions and norms as operations of a graph."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from prunus.graph.operations import Conv, LayerNorm, Pads
+from prunus.lowering.activations import layer_activation
+from prunus.lowering.builder import GraphBuilder
+
+
+def convolution(builder: GraphBuilder, node: fx.Node) -> int | None:
+    """Add a convolution; its weights and masks are taken from the network by its name."""
+    name, conv, shape = str(node.target), builder.traced.layer(node), builder.shape(node)
+    assert isinstance(conv, nn.Conv2d)
+    if conv.padding_mode != "zeros" or len(shape) != 4:
+        return None
+    operation = Conv(
+        op="conv",
+        inputs=(builder.source(node),),
+        layer=name,
+        channels=(conv.out_channels, conv.in_channels // conv.groups),
+        kernel=(conv.kernel_size[0], conv.kernel_size[1]),
+        stride=(conv.stride[0], conv.stride[1]),
+        pads=_pads(conv, shape[2:]),
+        dilation=(conv.dilation[0], conv.dilation[1]),
+        groups=conv.groups,
+    )
+    return builder.add(operation, {"bias": builder.tensors(f"{name}.bias")})
+
+
+def _pads(conv: nn.Conv2d, sides: tuple[int, ...]) -> Pads:
+    """Return the padding at the top, the left, the bottom and the right."""
+    if "Same" in type(conv).__name__:  # timm's, after TensorFlow: as much as makes ceil(side / stride) pixels
+        both = [
+            max((-(-side // stride) - 1) * stride + (kernel - 1) * dilation + 1 - side, 0)
+            for side, stride, kernel, dilation in zip(sides, conv.stride, conv.kernel_size, conv.dilation, strict=True)
+        ]
+    elif conv.padding == "same":
+        both = [(kernel - 1) * dilation for kernel, dilation in zip(conv.kernel_size, conv.dilation, strict=True)]
+    else:
+        amounts = (0, 0) if isinstance(conv.padding, str) else conv.padding
+        both = [2 * amount for amount in amounts]
+    top, left = both[0] // 2, both[1] // 2
+    return top, left, both[0] - top, both[1] - left
+
+
+def batch_norm(builder: GraphBuilder, node: fx.Node) -> int | None:
+    """Add a batch norm as a scale and a bias, with the activation that timm's norms may hold."""
+    name, norm = str(node.target), builder.traced.layer(node)
+    assert isinstance(norm, _BatchNorm)
+    mean, variance = (builder.tensors(f"{name}.{key}") for key in ("running_mean", "running_var"))
+    activation = layer_activation(getattr(norm, "act", nn.Identity()))
+    if mean is None or variance is None or activation is None:
+        return None
+    weight, bias = builder.tensors(f"{name}.weight"), builder.tensors(f"{name}.bias")
+    scale = (1.0 if weight is None else weight) / np.sqrt(variance + norm.eps)
+    folded = {"scale": scale, "bias": (0.0 if bias is None else bias) - mean * scale}
+    return builder.activate(builder.source(node), activation, folded)
+
+
+def layer_norm(builder: GraphBuilder, node: fx.Node) -> int | None:
+    """Add a layer norm over channels."""
+    name, norm, shape = str(node.target), builder.traced.layer(node), builder.shape(node)
+    assert isinstance(norm, nn.LayerNorm)
+    over_channels = len(shape) == 2 or type(norm).__name__ == "LayerNorm2d"  # timm's
+    if not over_channels or tuple(norm.normalized_shape) != shape[1:2]:
+        return None
+    tensors = {"scale": builder.tensors(f"{name}.weight"), "bias": builder.tensors(f"{name}.bias")}
+    return builder.add(LayerNorm(op="layer_norm", inputs=(builder.source(node),), eps=norm.eps), tensors)

@@ -1,0 +1,76 @@
+"""Pools and means as operations of a graph."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from torch import fx
+
+from prunus.graph.operations import Mean, Pool
+from prunus.lowering.builder import GraphBuilder, Rule, Settings
+
+Kind = Literal["max", "mean"]
+WINDOW = ("kernel_size", "stride", "padding")
+
+
+def max_pool(builder: GraphBuilder, node: fx.Node) -> int | None:
+    """Add a maximum over windows."""
+    settings = builder.settings(node, (*WINDOW, "dilation", "ceil_mode", "return_indices"))
+    if _pair(settings.get("dilation", 1)) != (1, 1) or settings.get("return_indices"):
+        return None
+    return _pool(builder, node, "max", settings)
+
+
+def mean_pool(builder: GraphBuilder, node: fx.Node) -> int | None:
+    """Add a mean over windows."""
+    settings = builder.settings(node, (*WINDOW, "ceil_mode", "count_include_pad", "divisor_override"))
+    return None if settings.get("divisor_override") is not None else _pool(builder, node, "mean", settings)
+
+
+def _pool(builder: GraphBuilder, node: fx.Node, kind: Kind, settings: Settings) -> int | None:
+    kernel, padding = _pair(settings["kernel_size"]), _pair(settings.get("padding", 0))
+    operation = Pool(
+        op="pool",
+        inputs=(builder.source(node),),
+        kind=kind,
+        kernel=kernel,
+        stride=_pair(settings.get("stride") or kernel),
+        pads=(*padding, *padding),
+        ceil=bool(settings.get("ceil_mode", False)),
+        count_pads=kind == "mean" and any(padding) and bool(settings.get("count_include_pad", True)),
+    )
+    return builder.add(operation) if len(builder.shape(node)) == 4 else None
+
+
+def adaptive_pool(kind: Kind) -> Rule:
+    """Return the rule of a pool that is told how many pixels to make, where all its windows are equal."""
+
+    def add(builder: GraphBuilder, node: fx.Node) -> int | None:
+        shape = builder.shape(node)
+        if len(shape) != 4:
+            return None
+        height, width = shape[2:]
+        rows, columns = _pair(builder.settings(node, ("output_size",))["output_size"])
+        rows, columns = rows or height, columns or width
+        if height % rows or width % columns:
+            return None
+        if (rows, columns) == (1, 1) and kind == "mean":
+            return _mean(builder, node)
+        return _pool(builder, node, kind, {"kernel_size": (height // rows, width // columns)})
+
+    return add
+
+
+def mean(builder: GraphBuilder, node: fx.Node) -> int | None:
+    """Add a mean over all pixels."""
+    dims = builder.settings(node, ("dim",)).get("dim")
+    over_pixels = isinstance(dims, (tuple, list)) and sorted(int(dim) % 4 for dim in dims) == [2, 3]
+    return _mean(builder, node) if over_pixels and len(builder.shape(node)) == 4 else None
+
+
+def _mean(builder: GraphBuilder, node: fx.Node) -> int:
+    return builder.add(Mean(op="mean", inputs=(builder.source(node),)))
+
+
+def _pair(setting: Any) -> tuple[Any, Any]:  # noqa: ANN401  # an int or two of them
+    return (setting[0], setting[-1]) if isinstance(setting, (tuple, list)) else (setting, setting)
