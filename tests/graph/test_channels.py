@@ -35,7 +35,9 @@ def test_a_dead_filter_is_a_constant_that_goes_through_norm_and_activation() -> 
             net.tensors(domain)["1.bias"][1] = bias
     result = _flow(net, {"0": (ALL, 1)}).values[1]
     assert result.constant.tolist() == [[False, True]] * 2
-    np.testing.assert_allclose(result.values, np.array([[0.0, 0.75], [0.0, 0.0]]))  # the activation makes the negative one zero
+    np.testing.assert_allclose(
+        result.values, np.array([[0.0, 0.75], [0.0, 0.0]])
+    )  # the activation makes the negative one zero
     assert result.zero.tolist() == [[False, False], [False, True]]
 
 
