@@ -1,5 +1,6 @@
-// The names of activations, as model files and Python write them. They are apart from the enum because the kernels'
-// header must not include <string>: see stored_arrays.hpp.
+// The names of activations in model files and in Python. They are not declared in kernels.hpp because the kernels must
+// not include <string>: its inline functions would be compiled once per instruction set, and the linker keeps only one
+// copy.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Activations, a vector at a time; included inside a namespace that defines Vec.
-// The second argument of max and min is what stays where one is not a number: an overflow must not be hidden.
+// Activations, one vector at a time. Included inside a namespace that defines Vec. max and min return their second
+// argument if one is NaN, so that an overflow is not hidden.
 
 template <class V>
 static inline V exponential(V x) {
@@ -23,7 +23,7 @@ static inline V sigmoid(V x) {
 
 template <class V>
 static inline V tanh(V x) {
-  // near zero the quotient below would lose digits
+  // near zero the quotient below would lose precision
   const V square = x * x;
   V series = V::all(-17.0f / 315.0f);
   series = V::fma(series, square, V::all(2.0f / 15.0f));
@@ -34,7 +34,7 @@ static inline V tanh(V x) {
   return V::select(V::less(V::abs(x), V::all(0.1f)), series, quotient);
 }
 
-// Abramowitz and Stegun 7.1.26: at most 1.5e-7 away
+// Abramowitz and Stegun 7.1.26; the error is at most 1.5e-7.
 template <class V>
 static inline V error_function(V x) {
   const V a = V::abs(x), t = V::all(1.0f) / V::fma(a, V::all(0.3275911f), V::all(1.0f));

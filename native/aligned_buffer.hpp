@@ -1,4 +1,4 @@
-// Aligned memory that only grows.
+// A buffer of floats that is aligned to cache lines and only grows.
 #pragma once
 #include <cstddef>
 #include <cstdlib>
@@ -25,19 +25,18 @@ class AlignedBuffer {
   }
   ~AlignedBuffer() { std::free(data_); }
 
-  // Make room for so many floats, all zero where there was too little; what was there may be lost.
+  // Make room for `size` floats. A buffer that grows is zeroed and loses its content.
   void grow(ptrdiff_t size) {
     if (size <= size_) return;
     std::free(data_);
     size_ = 0;
-    const size_t wanted = static_cast<size_t>(size) * sizeof(float), large = size_t{1} << 21;
-    const size_t unit = wanted >= large ? large : 64, bytes = (wanted + 63) / 64 * 64;
-    void* found = nullptr;
-    if (posix_memalign(&found, unit, bytes) != 0) throw std::bad_alloc();
-    data_ = static_cast<float*>(found);
+    const size_t needed = static_cast<size_t>(size) * sizeof(float), large = size_t{1} << 21;
+    const size_t unit = needed >= large ? large : 64, bytes = (needed + 63) / 64 * 64;
+    void* memory = nullptr;
+    if (posix_memalign(&memory, unit, bytes) != 0) throw std::bad_alloc();
+    data_ = static_cast<float*>(memory);
 #if defined(__linux__)
-    if (unit == large)
-      madvise(data_, bytes, MADV_HUGEPAGE);  // planes lie far apart: small pages would be looked up anew
+    if (unit == large) madvise(data_, bytes, MADV_HUGEPAGE);  // planes lie far apart, so small pages would miss the TLB
 #endif
     std::memset(data_, 0, bytes);
     size_ = size;

@@ -22,7 +22,7 @@ void Convolution::set_domain(int domain, Bits used, const float* scale, const fl
   Domain& d = domains_.at(domain);
   d.scale = scale;
   d.bias = bias;
-  if (ones && windows_.window().taps == 1 && !windows_.pads()) {  // ones everywhere: a bias
+  if (ones && windows_.window().taps == 1 && !windows_.pads()) {  // ones without padding are a bias
     for (int o = 0; o < spec_.outputs; o++)
       d.folded.push_back((bias ? bias[o] : 0.0f) + ones[o] * (scale ? scale[o] : 1.0f));
     d.bias = d.folded.data();

@@ -1,6 +1,6 @@
-// A convolution of all domains: shared kernels, and for every domain the list of those it uses. How it is computed
-// depends on its window and groups: direct, depthwise or pointwise (1x1), a file each. What a file holds is not copied:
-// weights, masks, scales and biases must outlive the convolution.
+// A convolution of all domains: shared kernels, and for each domain the list of kernels that it uses. Its window and
+// groups decide how it is computed: direct, depthwise or pointwise (1x1), one file each. The arrays of the model file
+// are not copied: weights, masks, scales and biases must outlive the convolution.
 #pragma once
 #include <memory>
 #include <vector>
@@ -19,8 +19,8 @@ struct ConvolutionSpec {
   int group_outputs() const { return outputs / groups; }
 };
 
-// The kept kernels of a layer: a bit for each of all, in stored order, and the numbers of those that are on. Windows
-// are stored by group, input, output; single pixels by group, output, input.
+// The kept kernels of a layer: one bit for each kernel of the dense layer, and the weights of the kernels whose bit is
+// set. Kernels larger than 1x1 are stored by group, input, output; 1x1 kernels by group, output, input.
 struct Kept {
   Bits kernels;
   StoredFloats weights;
@@ -30,7 +30,7 @@ class Convolution : public Step {
  public:
   Convolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept);
 
-  // `used`: a bit per kept kernel; scale, bias and ones may be null.
+  // `used` has one bit per kept kernel; scale, bias and ones may be null.
   void set_domain(int domain, Bits used, const float* scale, const float* bias, const float* ones);
   void run(const Run& run) const override;
   virtual const char* path(int domain) const = 0;
@@ -40,10 +40,10 @@ class Convolution : public Step {
   virtual void compute(const Run& run) const = 0;
 
   Epilogue epilogue(const Run& run, ptrdiff_t image, int first_output) const;
-  // All weights, widened if they must be.
+  // All weights as float32, converted if necessary.
   const float* weights(const Run& run) const;
   const float* input(const Run& run, ptrdiff_t image) const { return windows_.prepared(run, inputs[0], image); }
-  const float* ones_weights(int domain, ptrdiff_t output) const;  // null where the domain has none
+  const float* ones_weights(int domain, ptrdiff_t output) const;  // null if the domain has none
   const float* ones() const { return ones_.data() + ones_slack(); }
 
   ConvolutionSpec spec_;
@@ -56,11 +56,11 @@ class Convolution : public Step {
  private:
   struct Domain {
     const float *scale = nullptr, *bias = nullptr, *ones = nullptr;
-    std::vector<float> folded;  // a bias that is not the file's
+    std::vector<float> folded;  // the bias if it differs from the file's
   };
   ptrdiff_t ones_slack() const { return (windows_.reach() / kBlock + 9) * kBlock; }
 
-  AlignedBuffer ones_;  // a plane of ones, with slack around it
+  AlignedBuffer ones_;  // a plane of ones with slack on both sides
   std::vector<Domain> domains_;
 };
 

@@ -1,4 +1,4 @@
-// Convolutions whose groups have one input each.
+// Convolutions with one input channel per group.
 #pragma once
 #include "convolution.hpp"
 
@@ -13,8 +13,8 @@ class DepthwiseConvolution : public Convolution {
   void set_used(int domain, Bits used) override { used_.at(domain) = used; }
   void compute(const Run& run) const override;
 
-  std::vector<int32_t> kernel_;  // of every output, or -1
-  std::vector<Bits> used_;       // by domain: of every kept kernel
+  std::vector<int32_t> kernel_;  // per output: the index of its kept kernel, or -1
+  std::vector<Bits> used_;       // per domain: one bit per kept kernel
 };
 
 }  // namespace prunus

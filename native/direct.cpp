@@ -7,15 +7,15 @@ namespace prunus {
 DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
     : Convolution(spec, program, input, kept), domains_(program.domains()) {
   const int outputs = spec_.group_outputs(), inputs = spec_.group_inputs(), blocks = blocks_of_outputs();
-  program.count_kept((ptrdiff_t{program.domains()} + 1) * blocks * (spec_.inputs + 1));  // where lists begin
-  const bool reordered = windows_.window().taps == 1;  // a padded 1x1 layer: rare, so that a copy will do
+  program.count_kept((ptrdiff_t{program.domains()} + 1) * blocks * (spec_.inputs + 1));  // the beginnings of the lists
+  const bool reordered = windows_.window().taps == 1;  // a padded 1x1 layer; rare, so its weights are copied
   std::vector<uint32_t> rank(reordered ? static_cast<size_t>(spec_.outputs) * inputs : 0);
   for (size_t k = 0, next = 0; k < rank.size(); k++) rank[k] = static_cast<uint32_t>(kept.kernels[k] ? next++ : next);
   union_output_.reserve(num_kept_);
   union_start_.assign(static_cast<size_t>(blocks) * spec_.inputs + 1, static_cast<uint32_t>(num_kept_));
   for (int i = 0; i < spec_.inputs; i++) {
     const int group = i / inputs, within = i % inputs;
-    int block = 0;  // all before it have begun
+    int block = 0;  // all blocks before this one have begun
     const auto begin = [&](int until) {
       for (; block < until; block++)
         union_start_[static_cast<size_t>(block) * spec_.inputs + i] = static_cast<uint32_t>(union_output_.size());
@@ -47,7 +47,7 @@ void DirectConvolution::set_used(int domain, Bits used) {
     for (int i = 0; i < inputs; i++) {
       d.start.push_back(static_cast<uint32_t>(d.list.size()));
       const uint32_t first = union_start_[static_cast<size_t>(block) * inputs + i];
-      // an input's kernels lie together, output block after output block; behind its last those of the next input
+      // the kernels of an input are consecutive, output block by output block; the next input follows
       const size_t next = block + 1 < blocks ? static_cast<size_t>(block + 1) * inputs + i : static_cast<size_t>(i) + 1;
       const uint32_t last =
           block + 1 < blocks || i + 1 < inputs ? union_start_[next] : static_cast<uint32_t>(num_kept_);
@@ -69,7 +69,7 @@ void DirectConvolution::compute(const Run& run) const {
   if (windows_.crops()) crop(run, plane);
 }
 
-// What the kernels need for one image and one block of outputs.
+// Return the kernel's arguments for one image and one block of outputs.
 Direct DirectConvolution::job(const Run& run, ptrdiff_t image, int first, ptrdiff_t plane, int worker) const {
   const Lists& d = domains_[run.domain];
   const ptrdiff_t block = first / kOutputBlock;
@@ -98,7 +98,7 @@ Direct DirectConvolution::job(const Run& run, ptrdiff_t image, int first, ptrdif
   return j;
 }
 
-// Where the lattice is larger than the output: copy what belongs to it, and finish only then.
+// Copy the outputs out of a larger lattice, then apply the epilogue.
 void DirectConvolution::crop(const Run& run, ptrdiff_t plane) const {
   const Shape& out = run.program.shape(output);
   run.context.workers.for_each(run.images * spec_.outputs, [&](ptrdiff_t item, int) {

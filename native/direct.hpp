@@ -1,4 +1,4 @@
-// Convolutions of any window: input after input, each kernel that is on adds to its output.
+// Convolutions of any window. They go through the inputs one by one, and each used kernel adds to its output.
 #pragma once
 #include "convolution.hpp"
 
@@ -12,7 +12,7 @@ class DirectConvolution : public Convolution {
  private:
   struct Lists {
     std::vector<uint32_t> start;  // [output block][inputs + 1]
-    std::vector<uint8_t> list;    // kernels of an input that the domain uses, counted among those that are kept
+    std::vector<uint8_t> list;    // the used kernels of each input, as indices among its kept kernels
   };
 
   void set_used(int domain, Bits used) override;
@@ -21,10 +21,10 @@ class DirectConvolution : public Convolution {
   void crop(const Run& run, ptrdiff_t plane) const;
   int blocks_of_outputs() const { return (spec_.outputs + kOutputBlock - 1) / kOutputBlock; }
 
-  std::vector<uint32_t> union_start_;  // [output block][inputs], and the end
-  std::vector<uint8_t> union_output_;  // of every kept kernel: its place in its output block
-  std::vector<uint32_t> stored_;       // of every kept kernel: its number in the stored order, where that is another
-  std::vector<float> own_weights_;     // then also a copy in our order
+  std::vector<uint32_t> union_start_;  // [output block][inputs], then the end
+  std::vector<uint8_t> union_output_;  // per kept kernel: its output within its output block
+  std::vector<uint32_t> stored_;       // per kept kernel: its index in stored order; empty if the orders agree
+  std::vector<float> own_weights_;     // a copy of the weights if the orders differ
   std::vector<Lists> domains_;
 };
 

@@ -1,9 +1,9 @@
-// What every instruction set offers: one table of functions over plain data.
+// The functions that every instruction set implements, as one table, and their arguments as plain data.
 //
-// A value lies in memory as planes, one per channel, `plane` floats apart; a plane holds its pixels row after row
-// without gaps. Planes begin at 16-float boundaries and are an odd number of 16-float blocks apart, so that the planes
-// of many channels spread over the cache. Behind the last pixel of a plane there is room up to the end of its block,
-// whose content means nothing. Before and behind every value there is something that may be read, never used.
+// A value is stored as planes, one per channel, `plane` floats apart. A plane holds its pixels row by row without gaps.
+// Planes start at multiples of 16 floats (a block) and are an odd number of blocks apart, which spreads the planes of
+// many channels over the cache. The floats between the last pixel of a plane and the end of its block are undefined.
+// The memory before and after a value may be read, but its content is never used.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace prunus {
 
 constexpr int kBlock = 16;         // floats; planes are divided into blocks
 constexpr int kMaxTaps = 9;        // shifted inputs that are held in registers at once
-constexpr int kOutputBlock = 128;  // at most so many output channels have their sums in the first-level cache
+constexpr int kOutputBlock = 128;  // output channels whose sums are held in the L1 cache at once
 
 enum class Activation {
   none,
@@ -34,83 +34,83 @@ enum class Activation {
 
 // activation(scale * sum + bias + residual), per output channel
 struct Epilogue {
-  const float* scale;     // may be null: 1
-  const float* bias;      // may be null: 0
-  const float* residual;  // may be null; its planes
+  const float* scale;     // null means 1
+  const float* bias;      // null means 0
+  const float* residual;  // the planes to add, or null
   ptrdiff_t residual_plane;
   Activation activation;
   float slope;
 };
 
-// The shifted reads of a window: tap t of pixel p is input[offset[t] + p], where its bit is on, and 0 elsewhere.
+// The shifted reads of a window. Tap t of pixel p is input[offset[t] + p] if its bit is set, otherwise 0.
 struct Window {
   int taps;
   const ptrdiff_t* offset;
   const uint16_t* bits;  // [block][tap]
 };
 
-// Sparse convolution of any window, input after input; kernels are listed by output block and input.
+// A sparse convolution of any window, input by input. Kernels are listed by output block and input.
 struct Direct {
   Window window;
-  ptrdiff_t pixels;  // of a plane
+  ptrdiff_t pixels;  // in a plane
   const float* input;
   ptrdiff_t channel;  // floats from one input channel to the next
   int inputs;
-  const uint32_t* union_start;  // [inputs]: the first kept kernel of an input that belongs to the output block
-  const uint8_t* union_output;  // of every kept kernel: its place within its output block
-  const uint32_t* start;        // [inputs + 1]: the domain's part of `list`
-  const uint8_t* list;          // which of an input's kept kernels the domain uses
+  const uint32_t* union_start;  // [inputs]: the first kept kernel of each input within the output block
+  const uint8_t* union_output;  // per kept kernel: its output within its output block
+  const uint32_t* start;        // [inputs + 1]: where the kernels of each input begin in `list`
+  const uint8_t* list;          // the used kernels of each input, as indices among its kept kernels
   StoredFloats weights;         // [kernel][tap]
   const float* ones;            // a plane of ones, or null
   const float* ones_weights;    // [output of the block][tap]
-  int outputs;                  // of the block
+  int outputs;                  // in the block
   bool shared;                  // other threads work on the same planes
-  float* output;                // the block's first plane
+  float* output;                // the first plane of the block
   ptrdiff_t output_plane;
-  Epilogue epilogue;  // of the block's first output on
+  Epilogue epilogue;  // starts at the first output of the block
   float* sums;        // scratch: kOutputBlock x 3 blocks
-  float* widened;     // scratch: kOutputBlock x kMaxTaps, and a block
+  float* widened;     // scratch: kOutputBlock x kMaxTaps, plus one block
 };
 
 struct Depthwise {
   Window window;
   const float* input;    // one channel
   const float* weights;  // [tap]
-  const float* ones;     // or null
+  const float* ones;     // a plane of ones, or null
   const float* ones_weights;
   float* output;
   Epilogue epilogue;  // of this channel
 };
 
-// Lists of kept weights and the columns of their inputs, of which a domain uses those whose bits are on. A list is of
-// one output and one span of inputs; they are kept output after output, and found block after block, as they are used.
-// A block is some spans.
+// Selects the weights that a domain uses in some outputs of a 1x1 convolution, and the offsets of their inputs. A list
+// belongs to one output and one span of inputs; a block consists of one or more spans. Kept weights are stored output
+// by output. Selected weights are written block by block, in the order of their use.
 struct Selection {
   int outputs, blocks;
-  const uint16_t* block_spans;  // of every block: how many spans it has
-  const uint32_t* union_start;  // [outputs][spans of all blocks], and the end
-  ptrdiff_t all;                // kept weights of the layer
+  const uint16_t* block_spans;  // per block: its number of spans
+  const uint32_t* union_start;  // [outputs][spans of all blocks], then the end
+  ptrdiff_t all;                // number of kept weights in the layer
   StoredFloats weights;
-  const uint8_t* columns;      // of every kept weight: its input, counted from its span's first; null: see union_bits
-  Bits union_bits;             // of every weight: is it kept
-  ptrdiff_t inputs;            // of a group: so many bits has an output
-  Bits used;                   // of every kept weight
-  const uint32_t* span_first;  // of every span: its first input, and the end
+  const uint8_t* columns;      // per kept weight: its input, relative to its span; null if union_bits is used instead
+  Bits union_bits;             // per weight of the dense layer: whether it is kept
+  ptrdiff_t inputs;            // of a group: the number of bits per output
+  Bits used;                   // per kept weight: whether the domain uses it
+  const uint32_t* span_first;  // per span: its first input; then the end
   int first_output, group_outputs, total_outputs;
   uint32_t channel;  // floats from one input to the next
-  uint32_t* start;   // [blocks][outputs + 1]: where lists begin; those of the first output are given, others found
+  uint32_t* start;   // [blocks][outputs + 1]: where lists begin; the caller sets those of the first output
   float* kept;
   uint32_t* offsets;
 };
-constexpr int kSpan = 256;  // inputs that one byte counts
+constexpr int kSpan = 256;  // inputs that one byte can index
 
-// A 1x1 convolution: per output and block of inputs a list of weights and of the places of their inputs. Inputs are
-// taken in blocks, so that those of one tile stay in the first-level cache.
+// A sparse 1x1 convolution: for each output and block of inputs, a list of weights and of the offsets of their inputs.
+// Blocks of inputs keep the inputs of one tile in the L1 cache.
 struct Pointwise {
   ptrdiff_t pixels;
   const float* input;
   int blocks;       // of inputs
-  bool few_inputs;  // wider tiles fit the cache too
+  bool few_inputs;  // few enough that wider tiles fit the cache too
   int outputs;
   const uint32_t* start;  // [blocks][outputs + 1]
   const float* weights;
@@ -118,12 +118,12 @@ struct Pointwise {
   float* output;
   ptrdiff_t output_plane;
   Epilogue epilogue;
-  float* sums;  // scratch: outputs x kPointwiseTile floats, where there are several blocks
+  float* sums;  // scratch: outputs x kPointwiseTile floats; used if there are several blocks
 };
 constexpr int kPointwiseTile = 96;
 constexpr int kInputBlock = 96;
 
-// A 1x1 convolution with all weights; it has kRows outputs at least.
+// A dense 1x1 convolution with at least kRows outputs.
 struct DensePointwise {
   ptrdiff_t pixels;
   const float* input;
@@ -135,9 +135,9 @@ struct DensePointwise {
   ptrdiff_t output_plane;
   Epilogue epilogue;
 };
-constexpr int kRows = 6;  // outputs that are computed together: a panel
+constexpr int kRows = 6;  // outputs that are computed together, called a panel
 
-// A classifier: dot products with rows of weights
+// A classifier: dot products of the features with rows of weights.
 struct Classifier {
   const float* features;  // [padded], contiguous
   int blocks;             // of 16 features
@@ -150,14 +150,14 @@ struct Pooling {
   Window window;
   bool largest;
   const float* input;    // one channel
-  const float* factors;  // of a mean: 1 / pixels that count, per pixel
+  const float* factors;  // per pixel: 1 / number of pixels that count; unused by max pooling
   float* output;
 };
 
 struct Elementwise {
   enum class Kind { affine, add, mul, mul_pixel } kind;
   const float* first;
-  const float* second;  // the other plane, or one float for mul_pixel, or null
+  const float* second;  // the other plane; one float for mul_pixel; otherwise null
   float scale, bias;
   Activation activation;
   float slope;
@@ -192,7 +192,7 @@ struct Kernels {
   void (*widen)(const uint16_t* from, Precision precision, float* to, ptrdiff_t count);
 };
 
-// Copy numbers of any precision.
+// Copy floats of any precision to float32.
 inline void copy_wide(const Kernels& kernels, StoredFloats from, ptrdiff_t first, ptrdiff_t count, float* to) {
   if (from.precision != Precision::float32)
     kernels.widen(from.as_bits16() + first, from.precision, to, count);

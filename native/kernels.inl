@@ -1,4 +1,4 @@
-// The kernels, once for all instruction sets; included inside a namespace that defines Vec and HalfVec.
+// The kernels, written once for all instruction sets. Included inside a namespace that defines Vec and HalfVec.
 
 #include "activations.inl"
 #include "epilogue.inl"
@@ -18,50 +18,50 @@ static void classify(const Classifier& j, int first_class, int last_class) {
 }
 
 static void pool(const Pooling& j, ptrdiff_t blocks) {
-  for (ptrdiff_t place = 0; place < blocks * kBlock; place += Vec::width) {
+  for (ptrdiff_t position = 0; position < blocks * kBlock; position += Vec::width) {
     const Vec start = Vec::all(j.largest ? -__builtin_inff() : 0.0f);
-    Vec found = start, strange = Vec::zero();  // the largest of numbers of which one is none, is none
+    Vec result = start, nan = Vec::zero();  // the maximum is NaN if any value is NaN
     for (int t = 0; t < j.window.taps; t++) {
-      const Vec::Mask mask = Vec::mask(lane_bits<Vec>(j.window, place, t));
-      const Vec x = Vec::load(j.input + j.window.offset[t] + place, mask);
-      found = j.largest ? Vec::max(found, Vec::select(mask, x, start)) : found + x;
-      strange = Vec::fma(x, Vec::zero(), strange);
+      const Vec::Mask mask = Vec::mask(lane_bits<Vec>(j.window, position, t));
+      const Vec x = Vec::load(j.input + j.window.offset[t] + position, mask);
+      result = j.largest ? Vec::max(result, Vec::select(mask, x, start)) : result + x;
+      nan = Vec::fma(x, Vec::zero(), nan);
     }
-    if (!j.largest) found = found * Vec::load(j.factors + place);
-    (found + strange).store(j.output + place);
+    if (!j.largest) result = result * Vec::load(j.factors + position);
+    (result + nan).store(j.output + position);
   }
 }
 
 static void elementwise(const Elementwise& j, ptrdiff_t first_block, ptrdiff_t last_block) {
   const Vec scale = Vec::all(j.scale), bias = Vec::all(j.bias);
   const Vec pixel = j.kind == Elementwise::Kind::mul_pixel ? Vec::all(*j.second) : Vec::zero();
-  for (ptrdiff_t place = first_block * kBlock; place < last_block * kBlock; place += Vec::width) {
-    Vec x = Vec::load(j.first + place);
+  for (ptrdiff_t position = first_block * kBlock; position < last_block * kBlock; position += Vec::width) {
+    Vec x = Vec::load(j.first + position);
     switch (j.kind) {
       case Elementwise::Kind::affine: x = Vec::fma(x, scale, bias); break;
-      case Elementwise::Kind::add: x = x + Vec::load(j.second + place); break;
-      case Elementwise::Kind::mul: x = x * Vec::load(j.second + place); break;
+      case Elementwise::Kind::add: x = x + Vec::load(j.second + position); break;
+      case Elementwise::Kind::mul: x = x * Vec::load(j.second + position); break;
       case Elementwise::Kind::mul_pixel: x = x * pixel; break;
     }
-    activate(x, j.activation, j.slope).store(j.output + place);
+    activate(x, j.activation, j.slope).store(j.output + position);
   }
 }
 
 static void layer_norm(const LayerNorm& j, ptrdiff_t first_block, ptrdiff_t last_block) {
   const Vec count = Vec::all(static_cast<float>(j.channels));
-  for (ptrdiff_t place = first_block * kBlock; place < last_block * kBlock; place += Vec::width) {
+  for (ptrdiff_t position = first_block * kBlock; position < last_block * kBlock; position += Vec::width) {
     Vec mean = Vec::zero(), variance = Vec::zero();
-    for (ptrdiff_t c = 0; c < j.channels; c++) mean = mean + Vec::load(j.input + c * j.plane + place);
+    for (ptrdiff_t c = 0; c < j.channels; c++) mean = mean + Vec::load(j.input + c * j.plane + position);
     mean = mean / count;
     for (ptrdiff_t c = 0; c < j.channels; c++) {
-      const Vec d = Vec::load(j.input + c * j.plane + place) - mean;
+      const Vec d = Vec::load(j.input + c * j.plane + position) - mean;
       variance = Vec::fma(d, d, variance);
     }
     const Vec factor = Vec::all(1.0f) / Vec::sqrt(variance / count + Vec::all(j.eps));
     for (ptrdiff_t c = 0; c < j.channels; c++) {
-      Vec x = (Vec::load(j.input + c * j.plane + place) - mean) * factor;
+      Vec x = (Vec::load(j.input + c * j.plane + position) - mean) * factor;
       x = Vec::fma(x, Vec::all(j.scale ? j.scale[c] : 1.0f), Vec::all(j.bias ? j.bias[c] : 0.0f));
-      x.store(j.output + c * j.output_plane + place);
+      x.store(j.output + c * j.output_plane + position);
     }
   }
 }
@@ -70,12 +70,12 @@ static float sum(const float* plane, ptrdiff_t count) {
   Vec total = Vec::zero();
   ptrdiff_t i = 0;
   for (; i + Vec::width <= count; i += Vec::width) total = total + Vec::load(plane + i);
-  float found = total.sum();
-  for (; i < count; i++) found += plane[i];
-  return found;
+  float result = total.sum();
+  for (; i < count; i++) result += plane[i];
+  return result;
 }
 
-// Split a row: even and odd floats; either may be null. May read up to two vectors behind the row.
+// Split a row into its even and its odd floats; either target may be null. May read up to two vectors past the row.
 static void every_second(const float* from, ptrdiff_t count, float* even, float* odd) {
   for (ptrdiff_t i = 0; i < count; i += 2 * Vec::width) {
     Vec a, b;

@@ -1,4 +1,4 @@
-// The error for a name that nothing has.
+// The error for an unknown name.
 #pragma once
 #include <stdexcept>
 #include <string>

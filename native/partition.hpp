@@ -1,14 +1,14 @@
-// How the work of a step is divided: images, blocks of pixels, ranges of channels.
+// How the work of a step is divided: by image, blocks of pixels and ranges of channels.
 //
-// StoredFloats that another core has written are slow to come. So every thread has the same part of every plane, and
-// most of what it reads it has written itself; where planes are small, it has the same part of the channels instead.
+// Reading what another core has written is slow. Therefore each thread gets the same part of every plane and mostly
+// reads what it has written itself. If planes are small, it gets the same range of channels instead.
 #pragma once
 #include <algorithm>
 #include <cstddef>
 
 namespace prunus {
 
-constexpr ptrdiff_t kFewBlocks = 8;  // a plane of so few is not divided, if there are channels enough
+constexpr ptrdiff_t kFewBlocks = 8;  // planes of at most this size are not divided if there are enough channels
 
 struct Piece {
   ptrdiff_t image, first_block, last_block;
@@ -17,7 +17,7 @@ struct Piece {
 
 class Partition {
  public:
-  // `unit`: channels that stay together; `tile`: blocks that do, where there are many.
+  // `unit` channels stay together; so do `tile` blocks if there are many.
   Partition(ptrdiff_t images, ptrdiff_t blocks, int channels, int threads, int unit = 1, ptrdiff_t tile = 3)
       : images_(images),
         blocks_(blocks),
@@ -32,14 +32,13 @@ class Partition {
       parts_ = std::min(tiles, kPerThread);
       whole_tiles_ = tiles > kPerThread;
     }
-    const ptrdiff_t wanted = (kPerThread * threads + bands_ * parts_ - 1) / (bands_ * parts_);
-    if (bands_ * parts_ < kPerThread * threads) groups_ = std::min<ptrdiff_t>(units_, wanted);
+    const ptrdiff_t needed = (kPerThread * threads + bands_ * parts_ - 1) / (bands_ * parts_);
+    if (bands_ * parts_ < kPerThread * threads) groups_ = std::min<ptrdiff_t>(units_, needed);
   }
 
   ptrdiff_t count() const { return images_ * bands_ * parts_ * groups_; }
 
-  // Partition of one part of a plane follow each other, then those of the next part: a thread's share is a band of the
-  // plane.
+  // The pieces of one part of a plane are consecutive, so a thread's share is a band of the plane.
   Piece operator[](ptrdiff_t item) const {
     const ptrdiff_t group = item % groups_, part = item / groups_ % (bands_ * parts_),
                     image = item / groups_ / (bands_ * parts_);
@@ -47,7 +46,7 @@ class Partition {
   }
 
  private:
-  static constexpr ptrdiff_t kPerThread = 8;  // pieces, so that one who is done early can help
+  static constexpr ptrdiff_t kPerThread = 8;  // pieces; threads that finish early take over some of the others'
 
   ptrdiff_t block(ptrdiff_t part) const {
     const ptrdiff_t band = part / parts_, begin = blocks_ * band / bands_, size = blocks_ * (band + 1) / bands_ - begin;

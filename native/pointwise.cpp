@@ -6,14 +6,14 @@ namespace prunus {
 
 namespace {
 
-constexpr double kManyKept =
-    0.6;  // of all weights: then bits tell where they are as fast as columns, and are there anyway
-constexpr ptrdiff_t kShortList = 24;     // weights: fewer are not worth the beginning of a list
-constexpr ptrdiff_t kListChunk = 8192;   // weights: with their places 64 KiB
-constexpr ptrdiff_t kListPerInput = 14;  // weights that each input must meet in a chunk to be worth reading again
+// The share of kept weights above which their bits locate them as fast as columns do, without extra memory.
+constexpr double kManyKept = 0.6;
+constexpr ptrdiff_t kShortList = 24;     // weights; shorter lists are not worth their overhead
+constexpr ptrdiff_t kListChunk = 8192;   // weights; 64 KiB together with their offsets
+constexpr ptrdiff_t kListPerInput = 14;  // weights per input for which a chunk is worth reading the inputs again
 
-// The costs in vector operations. A full layer reads every weight for six outputs at once and hardly waits for memory;
-// a sparse one loads its input for each weight, from the second-level cache where there are many inputs.
+// Compares costs in vector operations. A dense layer reads each weight for six outputs at once and hardly waits for
+// memory. A sparse layer loads the input for each weight, from the L2 cache if there are many inputs.
 bool dense_is_faster(ptrdiff_t used, ptrdiff_t inputs, ptrdiff_t outputs, ptrdiff_t blocks) {
   const double sparse = used * (blocks * (inputs > 256 ? 1.55 : 1.25) + 1.5);
   const double dense = static_cast<double>(inputs) * ((outputs + kRows - 1) / kRows * kRows) * blocks * 1.05;
@@ -56,7 +56,7 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
   Lists& d = domains_.at(domain);
   const ptrdiff_t count = used.count(0, num_kept_);
   d.used = used;
-  // only what a domain uses whole: then its rows are the file's, or one copy of them for all domains
+  // only if the domain uses all kept weights: then its rows are the file's, or one copy that all domains share
   d.dense = spec_.groups == 1 && count == num_kept_ &&
             dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks());
   if (d.dense) {
@@ -76,9 +76,8 @@ void PointwiseConvolution::fill_rows() {
     if (union_bits_[i]) rows_[i] = kept[k++];
 }
 
-// Divide the outputs into chunks whose lists stay in the second-level cache, and give every thread some; but where
-// there are many pixels, every weight is worth a longer way. Find where the lists of every block of inputs begin once
-// they are selected.
+// Divide the outputs into chunks whose lists stay in the L2 cache, several per thread. With many pixels one chunk is
+// faster, because each weight is used often. Then compute where the selected lists of each block of inputs begin.
 void PointwiseConvolution::set_lists(Lists& d, ptrdiff_t count) const {
   const ptrdiff_t fitting = std::max<ptrdiff_t>(1, count / std::max(kListChunk, kListPerInput * spec_.inputs));
   const ptrdiff_t needed = (fitting + threads_ - 1) / threads_ * threads_;
@@ -86,18 +85,18 @@ void PointwiseConvolution::set_lists(Lists& d, ptrdiff_t count) const {
   for (ptrdiff_t chunk = 0; chunk <= chunks; chunk++)
     d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
   for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
-    uint32_t place = 0;
+    uint32_t offset = 0;
     ptrdiff_t span = 0;
-    for (const ptrdiff_t own : block_spans_) {
-      d.first.push_back(place);
+    for (const ptrdiff_t num_spans : block_spans_) {
+      d.first.push_back(offset);
       for (ptrdiff_t o = d.chunks[chunk]; o < d.chunks[chunk + 1]; o++) {
         const uint32_t* list = union_start_.data() + o * spans() + span;
-        place += static_cast<uint32_t>(d.used.count(list[0], list[own]));
+        offset += static_cast<uint32_t>(d.used.count(list[0], list[num_spans]));
       }
-      place += kBlock;  // vectors write a little past the end
-      span += own;
+      offset += kBlock;  // vectors write a little past the end
+      span += num_spans;
     }
-    d.first.push_back(place);
+    d.first.push_back(offset);
   }
 }
 
@@ -120,7 +119,7 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
     });
     return;
   }
-  std::vector<uint8_t> selected(run.context.workers.threads(), false);  // by every worker for itself
+  std::vector<uint8_t> selected(run.context.workers.threads(), false);  // per worker
   const auto work = [&](const Piece& piece, int worker) {
     if (!selected[worker]) select(run.context.scratch[worker], d, 0);
     selected[worker] = true;
@@ -129,18 +128,18 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
   run.for_each_piece(blocks, 1, work, 1, kPointwiseTile / kBlock);
 }
 
-// Write down the weights that the domain uses for some outputs, and where their inputs lie: one block of inputs after
-// the other, as they are used.
+// Collect the weights that the domain uses for a chunk of outputs, and the offsets of their inputs, block by block in
+// the order of their use.
 void PointwiseConvolution::select(Scratch& scratch, const Lists& d, ptrdiff_t chunk) const {
   const int first = d.chunks[chunk], outputs = d.chunks[chunk + 1] - first,
             blocks = static_cast<int>(block_spans_.size());
   const uint32_t* list = union_start_.data() + static_cast<ptrdiff_t>(first) * spans();
-  const uint32_t* places = d.first.data() + chunk * (blocks + 1);
-  scratch.kept.grow(places[blocks] + kBlock);
+  const uint32_t* first_of_block = d.first.data() + chunk * (blocks + 1);
+  scratch.kept.grow(first_of_block[blocks] + kBlock);
   scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
   scratch.start.resize(std::max<size_t>(scratch.start.size(), blocks * (ptrdiff_t{outputs} + 1)));
   if (blocks > 1) scratch.sums.grow(static_cast<ptrdiff_t>(outputs) * kPointwiseTile);
-  for (ptrdiff_t block = 0; block < blocks; block++) scratch.start[block * (outputs + 1)] = places[block];
+  for (ptrdiff_t block = 0; block < blocks; block++) scratch.start[block * (outputs + 1)] = first_of_block[block];
   Selection s{};
   s.outputs = outputs;
   s.blocks = blocks;

@@ -1,4 +1,4 @@
-// 1x1 convolutions: products of a sparse and a dense matrix, or of two dense ones where a domain uses all.
+// 1x1 convolutions: the product of a sparse and a dense matrix, or of two dense matrices if a domain uses everything.
 #pragma once
 #include "convolution.hpp"
 
@@ -11,10 +11,10 @@ class PointwiseConvolution : public Convolution {
 
  private:
   struct Lists {
-    Bits used;                    // of every kept weight
-    std::vector<int> chunks;      // outputs whose lists are selected together, and the end
-    std::vector<uint32_t> first;  // [chunk][blocks of inputs, and the end]: where their selected lists begin
-    bool dense = false;           // it uses all that is kept, and that is nearly all there is
+    Bits used;                    // per kept weight
+    std::vector<int> chunks;      // the first output of each chunk whose lists are selected together; then the end
+    std::vector<uint32_t> first;  // [chunk][block of inputs; then the end]: where the selected lists begin
+    bool dense = false;           // the domain uses all kept weights, and nearly all weights are kept
   };
 
   void set_used(int domain, Bits used) override;
@@ -27,12 +27,12 @@ class PointwiseConvolution : public Convolution {
   Pointwise job(const Run& run, ptrdiff_t image, const Lists& domain, ptrdiff_t chunk, int worker) const;
   int spans() const { return static_cast<int>(span_first_.size()) - 1; }
 
-  std::vector<uint16_t> block_spans_;  // of every block of inputs: how many spans it has
-  std::vector<uint32_t> span_first_;   // of every span: its first input, and the end
-  std::vector<uint32_t> union_start_;  // lists of kept weights: [outputs][spans], and the end
-  Bits union_bits_;                    // of every weight: is it kept
-  std::vector<uint8_t> columns_;       // where few are, of every kept weight: its input, counted from its span's first
-  std::vector<float> rows_;            // all weights with zeros between them, where a domain uses them so
+  std::vector<uint16_t> block_spans_;  // per block of inputs: its number of spans
+  std::vector<uint32_t> span_first_;   // per span: its first input; then the end
+  std::vector<uint32_t> union_start_;  // lists of kept weights: [outputs][spans], then the end
+  Bits union_bits_;                    // per weight of the dense layer: whether it is kept
+  std::vector<uint8_t> columns_;       // per kept weight: its input, relative to its span; empty if many are kept
+  std::vector<float> rows_;            // the dense weight matrix, if a domain computes with it
   int threads_;
   std::vector<Lists> domains_;
 };

@@ -1,15 +1,15 @@
-// Convolutions of single pixels: sparse and dense products.
+// 1x1 convolutions, sparse and dense.
 
-// Bits of a range, sixteen at once where nothing is read behind the last.
+// Return up to sixteen bits of a range, without reading past the last bit.
 static inline uint32_t some_bits(Bits bits, ptrdiff_t first, ptrdiff_t end, ptrdiff_t all) {
-  const uint32_t own = end - first < kBlock ? (1u << (end - first)) - 1 : 0xffffu;
-  if (first + 2 * kBlock <= all) return bits.sixteen(first) & own;
-  uint32_t found = 0;
-  for (ptrdiff_t i = first; i < end && i < first + kBlock; i++) found |= static_cast<uint32_t>(bits[i]) << (i - first);
-  return found;
+  const uint32_t mask = end - first < kBlock ? (1u << (end - first)) - 1 : 0xffffu;
+  if (first + 2 * kBlock <= all) return bits.sixteen(first) & mask;
+  uint32_t result = 0;
+  for (ptrdiff_t i = first; i < end && i < first + kBlock; i++) result |= static_cast<uint32_t>(bits[i]) << (i - first);
+  return result;
 }
 
-// Sixteen weights from one on, or what is left of them; widened into `room` if they must be.
+// Return sixteen weights from `k` on, or as many as are left; widened into `room` if necessary.
 static inline const float* some_weights(const Selection& s, uint32_t k, float (&room)[kBlock]) {
   if (s.weights.precision == Precision::float32) return s.weights.as_float32() + k;
   const ptrdiff_t left = s.all - k;
@@ -18,34 +18,34 @@ static inline const float* some_weights(const Selection& s, uint32_t k, float (&
   return room;
 }
 
-// Select from a list of weights with columns: gives how many.
+// Select from a list of weights with columns; return the number selected.
 static inline ptrdiff_t select_list(const Selection& s, uint32_t k, uint32_t end, uint32_t first, float* kept,
                                     uint32_t* offsets) {
-  ptrdiff_t found = 0;
+  ptrdiff_t selected = 0;
   alignas(64) float room[kBlock];
   for (; k < end; k += kBlock) {
-    const auto compress =
-        k + kBlock <= s.all ? Vec::Lists::compress : BitByBit::compress;  // nothing is read behind the last
-    found += compress(some_weights(s, k, room), s.columns + k, some_bits(s.used, k, end, s.all), s.channel, first,
-                      kept + found, offsets + found);
+    // BitByBit does not read past the last weight
+    const auto compress = k + kBlock <= s.all ? Vec::Lists::compress : BitByBit::compress;
+    selected += compress(some_weights(s, k, room), s.columns + k, some_bits(s.used, k, end, s.all), s.channel, first,
+                         kept + selected, offsets + selected);
   }
-  return found;
+  return selected;
 }
 
-// The same where a bit of every weight tells whether it is kept.
-static inline ptrdiff_t select_bits(const Selection& s, uint32_t k, ptrdiff_t place, ptrdiff_t last, uint32_t first,
+// The same without columns: one bit per weight tells whether it is kept.
+static inline ptrdiff_t select_bits(const Selection& s, uint32_t k, ptrdiff_t position, ptrdiff_t last, uint32_t first,
                                     float* kept, uint32_t* offsets) {
   const ptrdiff_t outputs = s.total_outputs;
-  ptrdiff_t found = 0;
+  ptrdiff_t selected = 0;
   alignas(64) float room[kBlock];
-  for (; place < last; place += kBlock, first += kBlock * s.channel) {
-    const uint32_t here = some_bits(s.union_bits, place, last, outputs * s.inputs), count = __builtin_popcount(here);
+  for (; position < last; position += kBlock, first += kBlock * s.channel) {
+    const uint32_t here = some_bits(s.union_bits, position, last, outputs * s.inputs), count = __builtin_popcount(here);
     const auto expand = k + kBlock <= s.all ? Vec::Lists::expand : BitByBit::expand;
-    found += expand(some_weights(s, k, room), here, some_bits(s.used, k, k + count, s.all), s.channel, first,
-                    kept + found, offsets + found);
+    selected += expand(some_weights(s, k, room), here, some_bits(s.used, k, k + count, s.all), s.channel, first,
+                       kept + selected, offsets + selected);
     k += count;
   }
-  return found;
+  return selected;
 }
 
 static void select(const Selection& s) {
@@ -55,20 +55,20 @@ static void select(const Selection& s) {
     const uint32_t group = static_cast<uint32_t>(output / s.group_outputs * s.inputs * s.channel);
     for (ptrdiff_t block = 0, span = 0; block < s.blocks; block++) {
       uint32_t* start = s.start + block * (s.outputs + 1) + o;
-      uint32_t found = start[0];
+      uint32_t end = start[0];
       for (const ptrdiff_t last = span + s.block_spans[block]; span < last; span++, list++) {
         const uint32_t edge = s.span_first[span], first = group + edge * s.channel;
-        found += static_cast<uint32_t>(
-            s.columns ? select_list(s, list[0], list[1], first, s.kept + found, s.offsets + found)
-                      : select_bits(s, list[0], output * s.inputs + edge, output * s.inputs + s.span_first[span + 1],
-                                    first, s.kept + found, s.offsets + found));
+        end += static_cast<uint32_t>(s.columns ? select_list(s, list[0], list[1], first, s.kept + end, s.offsets + end)
+                                               : select_bits(s, list[0], output * s.inputs + edge,
+                                                             output * s.inputs + s.span_first[span + 1], first,
+                                                             s.kept + end, s.offsets + end));
       }
-      start[1] = found;
+      start[1] = end;
     }
   }
 }
 
-// N vectors of pixels, C chains of sums each: together enough to hide the latency of multiply-add
+// Add to N vectors of pixels in C chains each, which together hide the latency of multiply-add.
 template <class V, int N, int C>
 static inline void gather(const Pointwise& j, const float* input, uint32_t k, uint32_t end, V (&total)[N]) {
   V sum[C][N];
@@ -102,7 +102,7 @@ static inline void gather(const Pointwise& j, const float* input, uint32_t k, ui
 }
 
 template <class V, int N, int C>
-static void pointwise_tile(const Pointwise& j, ptrdiff_t place) {
+static void pointwise_tile(const Pointwise& j, ptrdiff_t position) {
   constexpr ptrdiff_t tile = N * V::width;
   for (int block = 0; block < j.blocks; block++) {
     for (ptrdiff_t o = 0; o < j.outputs; o++) {
@@ -111,10 +111,10 @@ static void pointwise_tile(const Pointwise& j, ptrdiff_t place) {
 #pragma GCC unroll 8
       for (int n = 0; n < N; n++) sum[n] = block ? V::load(kept + n * V::width) : V::zero();
       const uint32_t* start = j.start + block * (ptrdiff_t{j.outputs} + 1) + o;
-      if (block + 1 == j.blocks) expect_output<V, N>(j.epilogue, o + kAhead, place, j.output, j.output_plane);
-      gather<V, N, C>(j, j.input + place, start[0], start[1], sum);
+      if (block + 1 == j.blocks) expect_output<V, N>(j.epilogue, o + kAhead, position, j.output, j.output_plane);
+      gather<V, N, C>(j, j.input + position, start[0], start[1], sum);
       if (block + 1 == j.blocks)
-        finish<V, N>(sum, j.epilogue, o, place, j.output + o * j.output_plane + place);
+        finish<V, N>(sum, j.epilogue, o, position, j.output + o * j.output_plane + position);
       else
 #pragma GCC unroll 8
         for (int n = 0; n < N; n++) sum[n].store(kept + n * V::width);
@@ -122,41 +122,41 @@ static void pointwise_tile(const Pointwise& j, ptrdiff_t place) {
   }
 }
 
-// Tiles of four vectors; one vector alone would cost nearly as much as four, so that five go together at the end.
+// Tiles of four vectors. A single vector would cost nearly as much as four, so the end may be a tile of five.
 static void pointwise(const Pointwise& j, ptrdiff_t first_block, ptrdiff_t last_block) {
   constexpr ptrdiff_t w = Vec::width;
   const ptrdiff_t end = last_block * kBlock;
-  ptrdiff_t place = first_block * kBlock;
+  ptrdiff_t position = first_block * kBlock;
   if (j.few_inputs)
-    for (; place + 6 * w <= end; place += 6 * w) pointwise_tile<Vec, 6, 1>(j, place);
-  for (; place + 4 * w <= end && end - place != 5 * w; place += 4 * w) pointwise_tile<Vec, 4, 1>(j, place);
-  if (place + 5 * w <= end) {
-    pointwise_tile<Vec, 5, 1>(j, place);
-    place += 5 * w;
+    for (; position + 6 * w <= end; position += 6 * w) pointwise_tile<Vec, 6, 1>(j, position);
+  for (; position + 4 * w <= end && end - position != 5 * w; position += 4 * w) pointwise_tile<Vec, 4, 1>(j, position);
+  if (position + 5 * w <= end) {
+    pointwise_tile<Vec, 5, 1>(j, position);
+    position += 5 * w;
   }
-  if (place + 3 * w <= end) {
-    pointwise_tile<Vec, 3, 2>(j, place);
-    place += 3 * w;
+  if (position + 3 * w <= end) {
+    pointwise_tile<Vec, 3, 2>(j, position);
+    position += 3 * w;
   }
-  if (place + 2 * w <= end) {
-    pointwise_tile<Vec, 2, 2>(j, place);
-    place += 2 * w;
+  if (position + 2 * w <= end) {
+    pointwise_tile<Vec, 2, 2>(j, position);
+    position += 2 * w;
   }
-  for (; place < end; place += w) {
-    if (fits_half_vector(place, j.pixels)) {
-      pointwise_tile<HalfVec, 1, 4>(j, place);
+  for (; position < end; position += w) {
+    if (fits_half_vector(position, j.pixels)) {
+      pointwise_tile<HalfVec, 1, 4>(j, position);
     } else {
-      pointwise_tile<Vec, 1, 4>(j, place);
+      pointwise_tile<Vec, 1, 4>(j, position);
     }
   }
 }
 
-// N vectors of pixels, and half a vector behind them if `Edge`. The last panel begins early enough to be whole, and
-// leaves out what the one before it has computed.
+// N vectors of pixels, followed by half a vector if `Edge`. The last panel starts early enough to be complete and skips
+// the rows that the previous panel has computed.
 template <class V, int N, bool Edge = false>
-static inline void dense_tile(const DensePointwise& j, int panel, ptrdiff_t place) {
-  const ptrdiff_t wanted = static_cast<ptrdiff_t>(panel) * kRows,
-                  first = wanted + kRows <= j.outputs ? wanted : j.outputs - kRows;
+static inline void dense_tile(const DensePointwise& j, int panel, ptrdiff_t position) {
+  const ptrdiff_t start = static_cast<ptrdiff_t>(panel) * kRows,
+                  first = start + kRows <= j.outputs ? start : j.outputs - kRows;
   V sum[kRows][N];
   HalfVec edge[kRows][1];
 #pragma GCC unroll 8
@@ -166,8 +166,8 @@ static inline void dense_tile(const DensePointwise& j, int panel, ptrdiff_t plac
     for (int n = 0; n < N; n++) sum[r][n] = V::zero();
   }
   for (ptrdiff_t r = 0; r < kRows; r++)
-    expect_output<V, N + Edge>(j.epilogue, first + r, place, j.output, j.output_plane);
-  const float *rows[kRows], *input = j.input + place;
+    expect_output<V, N + Edge>(j.epilogue, first + r, position, j.output, j.output_plane);
+  const float *rows[kRows], *input = j.input + position;
   for (ptrdiff_t r = 0; r < kRows; r++) rows[r] = j.weights + (first + r) * j.inputs;
   for (ptrdiff_t some = 0; some < j.inputs; some += kBlock) {
     for (int r = 0; r < kRows; r++)
@@ -177,26 +177,26 @@ static inline void dense_tile(const DensePointwise& j, int panel, ptrdiff_t plac
       V x[N];
 #pragma GCC unroll 4
       for (int n = 0; n < N; n++) x[n] = V::load(input + n * V::width);
-      const HalfVec behind = Edge ? HalfVec::load(input + N * V::width) : HalfVec::zero();
+      const HalfVec after = Edge ? HalfVec::load(input + N * V::width) : HalfVec::zero();
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; r++) {
         const V w = V::all(rows[r][i]);
 #pragma GCC unroll 4
         for (int n = 0; n < N; n++) sum[r][n] = V::fma(x[n], w, sum[r][n]);
-        if (Edge) edge[r][0] = HalfVec::fma(behind, HalfVec::all(rows[r][i]), edge[r][0]);
+        if (Edge) edge[r][0] = HalfVec::fma(after, HalfVec::all(rows[r][i]), edge[r][0]);
       }
     }
   }
-  for (ptrdiff_t r = wanted - first; r < kRows; r++) {
-    float* output = j.output + (first + r) * j.output_plane + place;
-    finish<V, N>(sum[r], j.epilogue, first + r, place, output);
-    if (Edge) finish<HalfVec, 1>(edge[r], j.epilogue, first + r, place + N * V::width, output + N * V::width);
+  for (ptrdiff_t r = start - first; r < kRows; r++) {
+    float* output = j.output + (first + r) * j.output_plane + position;
+    finish<V, N>(sum[r], j.epilogue, first + r, position, output);
+    if (Edge) finish<HalfVec, 1>(edge[r], j.epilogue, first + r, position + N * V::width, output + N * V::width);
   }
 }
 
 template <class V, int N, bool Edge = false>
-static inline void dense_panels(const DensePointwise& j, int first_panel, int last_panel, ptrdiff_t place) {
-  for (int p = first_panel; p < last_panel; p++) dense_tile<V, N, Edge>(j, p, place);
+static inline void dense_panels(const DensePointwise& j, int first_panel, int last_panel, ptrdiff_t position) {
+  for (int p = first_panel; p < last_panel; p++) dense_tile<V, N, Edge>(j, p, position);
 }
 
 static void dense_pointwise(const DensePointwise& j, int first_panel, int last_panel, ptrdiff_t first_block,
@@ -204,20 +204,20 @@ static void dense_pointwise(const DensePointwise& j, int first_panel, int last_p
   constexpr int many = Vec::width == 8 ? 2 : 4;  // 6 x 2 or 6 x 4 sums fit the registers
   constexpr ptrdiff_t w = Vec::width;
   const ptrdiff_t end = last_block * kBlock;
-  ptrdiff_t place = first_block * kBlock;
-  const auto has_edge = [&] { return end - place == 4 * w && fits_half_vector(place + 3 * w, j.pixels); };
-  for (; place + many * w <= end && !has_edge(); place += many * w)
-    dense_panels<Vec, many>(j, first_panel, last_panel, place);
-  if (has_edge()) return dense_panels<Vec, 3, true>(j, first_panel, last_panel, place);
-  if (place + 2 * w <= end) {
-    dense_panels<Vec, 2>(j, first_panel, last_panel, place);
-    place += 2 * w;
+  ptrdiff_t position = first_block * kBlock;
+  const auto has_edge = [&] { return end - position == 4 * w && fits_half_vector(position + 3 * w, j.pixels); };
+  for (; position + many * w <= end && !has_edge(); position += many * w)
+    dense_panels<Vec, many>(j, first_panel, last_panel, position);
+  if (has_edge()) return dense_panels<Vec, 3, true>(j, first_panel, last_panel, position);
+  if (position + 2 * w <= end) {
+    dense_panels<Vec, 2>(j, first_panel, last_panel, position);
+    position += 2 * w;
   }
-  for (; place < end; place += w) {
-    if (fits_half_vector(place, j.pixels)) {
-      dense_panels<HalfVec, 1>(j, first_panel, last_panel, place);
+  for (; position < end; position += w) {
+    if (fits_half_vector(position, j.pixels)) {
+      dense_panels<HalfVec, 1>(j, first_panel, last_panel, position);
     } else {
-      dense_panels<Vec, 1>(j, first_panel, last_panel, place);
+      dense_panels<Vec, 1>(j, first_panel, last_panel, position);
     }
   }
 }

@@ -14,19 +14,19 @@ namespace {
 constexpr ptrdiff_t kMostImages = 8;                      // that go through the network together
 constexpr ptrdiff_t kMostFloats = ptrdiff_t{1} << 26;     // of images that go together: 256 MiB
 constexpr ptrdiff_t kMostOfAnImage = ptrdiff_t{1} << 28;  // floats: 1 GiB, far above any real network
-constexpr ptrdiff_t kMostKept = ptrdiff_t{1} << 26;       // numbers: likewise
-constexpr size_t kIdle = 4;                               // contexts kept for later runs
+constexpr ptrdiff_t kMostKept = ptrdiff_t{1} << 26;       // numbers; far above any real network
+constexpr size_t kIdle = 4;                               // contexts that are kept for later runs
 
-// Copy numbers and tell whether all are finite: those that are not have all bits of the exponent on.
+// Copy floats; return whether all are finite. A float that is not has all exponent bits set.
 bool copy_finite(const float* from, float* to, ptrdiff_t count) {
-  uint32_t strange = 0;
+  uint32_t any_not_finite = 0;
   for (ptrdiff_t i = 0; i < count; i++) {
     uint32_t bits;
     std::memcpy(&bits, from + i, sizeof bits);
-    strange |= ((bits & 0x7f800000u) == 0x7f800000u);
+    any_not_finite |= ((bits & 0x7f800000u) == 0x7f800000u);
     to[i] = from[i];
   }
-  return !strange;
+  return !any_not_finite;
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ void Program::finish() {
   chunk_ = std::max<ptrdiff_t>(1, std::min(kMostImages, kMostFloats / image_floats_));
 }
 
-// Let what is to be joined be written where it belongs, if it is not joined elsewhere already.
+// Let steps write values that will be joined directly to their destination, unless they were joined before.
 void Program::join_values() {
   for (const std::unique_ptr<Step>& step : steps_) {
     if (!step->joins()) continue;
@@ -90,11 +90,11 @@ void Program::join_values() {
   }
 }
 
-// Give every value that lies in no other a slot; a slot is free again after the last step that reads what lies in it.
+// Give each value that is not inside another a slot. A slot is free again after the last step that reads it.
 void Program::place_values() {
   const int values = static_cast<int>(shapes_.size());
   std::vector<int> outer(values);
-  std::vector<size_t> last(values, 0);  // step that reads what lies in a value
+  std::vector<size_t> last(values, 0);  // per value: the last step that reads it
   for (int value = values - 1; value >= 0; value--)
     outer[value] = homes_[value].within < 0 ? value : outer[homes_[value].within];
   for (size_t s = 0; s < steps_.size(); s++) {
@@ -104,8 +104,8 @@ void Program::place_values() {
   last[outer.back()] = steps_.size();
   std::vector<int> free;
   for (int value = 0; value < values; value++) {
-    Home& own = homes_[outer[value]];
-    if (own.slot < 0) own.slot = take_slot(free, shapes_[outer[value]].channels * shapes_[outer[value]].plane());
+    Home& home = homes_[outer[value]];
+    if (home.slot < 0) home.slot = take_slot(free, shapes_[outer[value]].channels * shapes_[outer[value]].plane());
     for (int other = 0; other < values; other++)  // values whose last reader was the step that made this value
       if (value > 0 && outer[other] == other && homes_[other].slot >= 0 &&
           last[other] + 1 == static_cast<size_t>(value))
@@ -132,22 +132,22 @@ int Program::take_slot(std::vector<int>& free, ptrdiff_t size) {
     slot_sizes_.push_back(size);
     return static_cast<int>(slot_sizes_.size()) - 1;
   }
-  const int found = *best;
-  slot_sizes_[found] = std::max(slot_sizes_[found], size);
+  const int slot = *best;
+  slot_sizes_[slot] = std::max(slot_sizes_[slot], size);
   free.erase(best);
-  return found;
+  return slot;
 }
 
 std::unique_ptr<Context> Program::take_context() const {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!idle_.empty()) {
-      std::unique_ptr<Context> found = std::move(idle_.back());
+      std::unique_ptr<Context> context = std::move(idle_.back());
       idle_.pop_back();
-      return found;
+      return context;
     }
   }
-  return std::make_unique<Context>(threads_);  // it starts threads: nobody should wait for that
+  return std::make_unique<Context>(threads_);  // starts threads, so it happens outside the lock
 }
 
 void Program::prepare(Context& context, ptrdiff_t images) const {
@@ -155,10 +155,10 @@ void Program::prepare(Context& context, ptrdiff_t images) const {
   for (ptrdiff_t size : slot_sizes_) total += images * size + slack_;
   context.arena.grow(total);
   context.slots.clear();
-  float* place = context.arena.data() + slack_;
+  float* slot = context.arena.data() + slack_;
   for (ptrdiff_t size : slot_sizes_) {
-    context.slots.push_back(place);
-    place += images * size + slack_;
+    context.slots.push_back(slot);
+    slot += images * size + slack_;
   }
   context.split.holds = -1;
   context.scratch.resize(threads_);
@@ -223,7 +223,7 @@ void Program::classify(const Run& run, float* logits) const {
   }
 }
 
-// The rows of a classifier as they are multiplied: whole blocks of floats. Most are so already.
+// Return the rows of a classifier, padded to whole blocks of float32. Most classifiers need no copy.
 const float* Program::head_rows(Context& context, const Head& head) const {
   const ptrdiff_t features = shapes_.back().channels * shapes_.back().pixels(),
                   padded = (features + kBlock - 1) / kBlock * kBlock;
@@ -238,19 +238,19 @@ const float* Program::head_rows(Context& context, const Head& head) const {
 }
 
 std::vector<std::string> available_kernels() {
-  std::vector<std::string> found;
+  std::vector<std::string> names;
 #if defined(__x86_64__) || defined(_M_X64)
   const bool vectors =
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (vectors && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2"))
-    found.push_back("avx512");
-  if (vectors) found.push_back("avx2");
+    names.push_back("avx512");
+  if (vectors) names.push_back("avx2");
 #elif defined(__aarch64__)
-  found.push_back("neon");
+  names.push_back("neon");
 #endif
-  found.push_back("portable");
-  return found;
+  names.push_back("portable");
+  return names;
 }
 
 const Kernels& choose_kernels(const std::string& name) {

@@ -1,4 +1,4 @@
-// A network as a list of steps over values, for all domains at once; weights are shared, lists of kernels are not.
+// A network as a list of steps over values, for all domains. Domains share the weights and have their own kernel lists.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,15 +23,14 @@ struct Shape {
 };
 
 struct Scratch {
-  AlignedBuffer sums, widened;  // widened: kernels of one input
-  AlignedBuffer kept;  // weights of a 1x1 layer that the domain uses, where their inputs lie, and where the lists of
-                       // outputs begin
+  AlignedBuffer sums, widened;  // widened: the kernels of one input as float32
+  AlignedBuffer kept;           // the used weights of a 1x1 layer
   std::vector<uint32_t> offsets, start;
 };
 
-// A value as strided windows read it: every channel as planes of some of its rows and columns.
+// A value as strided windows read it: each channel split into planes of every n-th row and column.
 struct SplitValue {
-  int value, height, width, down, across;  // down and across: the strides
+  int value, height, width, down, across;  // down and across are the strides
   std::vector<ptrdiff_t> phases;
   bool operator==(const SplitValue& other) const {
     return value == other.value && height == other.height && width == other.width && down == other.down &&
@@ -41,19 +40,19 @@ struct SplitValue {
 
 struct SplitRoom {
   AlignedBuffer planes;
-  int holds = -1;  // which split value
+  int holds = -1;  // the number of the split value in `planes`
 };
 
-// What one run needs: room for values and scratch, and its threads.
+// The memory and the threads of one run.
 struct Context {
   explicit Context(int threads) : owned(new Workers(threads)), workers(*owned) {}
   std::unique_ptr<Workers, ReleaseWorkers> owned;
   Workers& workers;
-  AlignedBuffer arena;        // of all values
-  std::vector<float*> slots;  // places in it
+  AlignedBuffer arena;        // holds all values
+  std::vector<float*> slots;  // pointers into the arena
   SplitRoom split;
   AlignedBuffer cropped, gathered, widened;
-  std::vector<Scratch> scratch;  // by worker
+  std::vector<Scratch> scratch;  // one per worker
 };
 
 class Program;
@@ -65,15 +64,14 @@ struct Run {
   int domain;
   float* value(int number, ptrdiff_t image) const;
 
-  // Call work(piece, worker) for every piece of planes of so many blocks.
+  // Call work(piece, worker) for all pieces of planes with `blocks` blocks.
   template <class Work>
   void for_each_piece(ptrdiff_t blocks, int channels, Work&& work, int unit = 1, ptrdiff_t tile = 3) const {
     const Partition pieces(images, blocks, channels, context.workers.threads(), unit, tile);
     context.workers.for_each(pieces.count(), [&](ptrdiff_t item, int worker) { work(pieces[item], worker); });
   }
 
-  // Call work(image, channel) for every channel: for steps that read and write everything once, as fast as memory
-  // comes.
+  // Call work(image, channel) for every channel. For steps that are limited by memory bandwidth.
   template <class Work>
   void for_each_channel(int channels, Work&& work) const {
     for_each_piece(1, channels, [&](const Piece& piece, int) {
@@ -86,7 +84,7 @@ class Step {
  public:
   virtual ~Step() = default;
   virtual void run(const Run& run) const = 0;
-  virtual bool joins() const { return false; }  // its output is its inputs, one after the other
+  virtual bool joins() const { return false; }  // its output is the concatenation of its inputs
   std::vector<int> inputs;
   int output = 0;
 };
@@ -96,13 +94,13 @@ class Program {
   Program(std::vector<Shape> shapes, int domains, int threads, const Kernels& kernels);
 
   void add(std::unique_ptr<Step> step, std::vector<int> inputs);
-  // Weights and biases must outlive the program.
+  // Weight and bias must outlive the program.
   void set_head(int domain, StoredFloats weight, StoredFloats bias, int classes);
-  // Ask for so many readable floats before and behind every slot.
+  // Require `floats` readable floats before and after every slot.
   void need_slack(ptrdiff_t floats) { slack_ = floats > slack_ ? floats : slack_; }
-  // Number a split value, of which one image has so many floats; the same one has one number.
+  // Return the number of a split value that takes `floats` floats per image; equal ones share a number.
   int add_split(const SplitValue& split, ptrdiff_t floats);
-  // Count what is kept beside the file's own numbers; more than any real network needs is refused.
+  // Count numbers that are kept in addition to the model file's. Throws if there are more than any real network needs.
   void count_kept(ptrdiff_t numbers);
   void finish();
 
@@ -114,7 +112,7 @@ class Program {
   const Kernels& kernels() const { return kernels_; }
   int domains() const { return static_cast<int>(heads_.size()); }
   int threads() const { return threads_; }
-  // AlignedBuffer that the activations of one image take, planes that are split included.
+  // Floats that the activations of one image take, including split planes.
   ptrdiff_t image_floats() const { return image_floats_; }
   int next_value() const { return static_cast<int>(steps_.size()) + 1; }
   ptrdiff_t slack() const { return slack_; }
@@ -128,12 +126,12 @@ class Program {
     int classes = 0;
   };
 
-  // Where a value lies: in a slot of its own, or in that of a value into which it is joined.
+  // Where a value is stored: in its own slot, or inside the value that it is joined into.
   struct Home {
-    int within = -1;              // the value into which it is joined
-    ptrdiff_t first_channel = 0;  // of that value
+    int within = -1;              // the value that it is joined into
+    ptrdiff_t first_channel = 0;  // within that value
     int slot = -1;
-    ptrdiff_t offset = 0, image = 0;  // floats: from the slot's beginning, and from one image to the next
+    ptrdiff_t offset = 0, image = 0;  // floats from the start of the slot, and from one image to the next
   };
   friend struct Run;
 
@@ -153,18 +151,18 @@ class Program {
   std::vector<Head> heads_;
   std::vector<std::unique_ptr<Step>> steps_;
   ptrdiff_t slack_ = 64;
-  std::vector<Home> homes_;            // by value
-  std::vector<ptrdiff_t> slot_sizes_;  // floats for one image
+  std::vector<Home> homes_;            // one per value
+  std::vector<ptrdiff_t> slot_sizes_;  // floats per image
   std::vector<SplitValue> splits_;
-  ptrdiff_t most_split_ = 0;  // floats of the largest
-  ptrdiff_t kept_ = 0;        // numbers beside the file's
+  ptrdiff_t most_split_ = 0;  // floats of the largest split value
+  ptrdiff_t kept_ = 0;        // numbers in addition to the model file's
   ptrdiff_t image_floats_ = 0;
   ptrdiff_t chunk_ = 1;  // images that go through the network together
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> idle_;
 };
 
-const Kernels& choose_kernels(const std::string& name);  // "auto" for the best that this processor runs
+const Kernels& choose_kernels(const std::string& name);  // "auto" selects the best that this processor supports
 std::vector<std::string> available_kernels();
 
 }  // namespace prunus

@@ -1,4 +1,4 @@
-// Number by number, where the processor has no instructions for many: keep what bits keep, widen narrow numbers.
+// One number at a time, for processors without vector instructions for it: selecting weights and widening floats.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -6,25 +6,26 @@
 
 namespace prunus {
 
-namespace {  // a copy for every file: each is compiled for another processor
+namespace {  // one copy per file, because each file is compiled for another instruction set
 
-// How lists of weights are selected; vectors may do it for sixteen at once.
+// Selects lists of weights. Some instruction sets select sixteen at once instead.
 struct BitByBit {
-  // Keep the weights whose bits are on, one after the other, and where their inputs lie.
+  // Copy the weights whose bits are set, and compute the offsets of their inputs. Return their number.
   static ptrdiff_t compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel,
                             uint32_t first, float* kept, uint32_t* offsets) {
     ptrdiff_t count = 0;
-    for (int place = 0; bits; place++, bits >>= 1) {
+    for (int lane = 0; bits; lane++, bits >>= 1) {
       if (bits & 1) {
-        kept[count] = weights[place];
-        offsets[count] = first + columns[place] * channel;
+        kept[count] = weights[lane];
+        offsets[count] = first + columns[lane] * channel;
         count++;
       }
     }
     return count;
   }
 
-  // The same without columns: of sixteen inputs in a row `here` are kept, and of those that are kept `used` are used.
+  // The same without columns: `here` marks which of sixteen consecutive inputs are kept, `used` which of the kept are
+  // used.
   static ptrdiff_t expand(const float* weights, uint32_t here, uint32_t used, uint32_t channel, uint32_t first,
                           float* kept, uint32_t* offsets) {
     ptrdiff_t count = 0;
@@ -43,9 +44,9 @@ struct BitByBit {
 };
 
 static inline float float_of_bits(uint32_t bits) {
-  float found;
-  std::memcpy(&found, &bits, sizeof found);
-  return found;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 static inline float widen_bfloat16(uint16_t bits) { return float_of_bits(static_cast<uint32_t>(bits) << 16); }
@@ -54,7 +55,7 @@ static inline float widen_float16(uint16_t bits) {
   const uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 0x3ffu;
   if (exponent == 31) return float_of_bits(sign | 0x7f800000u | fraction << 13);
   if (exponent) return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
-  const float small = static_cast<float>(fraction) * 0x1p-24f;  // exact: so small that it has no leading one
+  const float small = static_cast<float>(fraction) * 0x1p-24f;  // subnormal numbers are exact in float32
   return sign ? -small : small;
 }
 

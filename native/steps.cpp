@@ -44,8 +44,8 @@ void CombineStep::run(const Run& run) const {
 
 void JoinStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
-  std::vector<std::pair<int, int>>
-      sources;  // of every channel: a value, or -1 if it lies here already, and a channel of it
+  // Per channel: a value and a channel of it. The value is -1 if the channel is already in place.
+  std::vector<std::pair<int, int>> sources;
   for (int value : inputs) {
     const bool here = run.program.lies_within(value, output, static_cast<ptrdiff_t>(sources.size()));
     for (int c = 0; c < run.program.shape(value).channels; c++) sources.emplace_back(here ? -1 : value, c);
@@ -66,8 +66,8 @@ PoolStep::PoolStep(const WindowSpec& spec, Program& program, int input, bool lar
   if (largest) return;
   const Shape &in = program.shape(input), &lattice = windows_.lattice();
   factors_.grow(lattice.blocks() * kBlock);
-  const auto pixels = [&](ptrdiff_t place, int axis) {  // of a window along one side
-    const ptrdiff_t side = axis ? in.width : in.height, first = place * spec.stride[axis] - spec.pads[axis];
+  const auto pixels = [&](ptrdiff_t window, int axis) {  // of a window along one axis
+    const ptrdiff_t side = axis ? in.width : in.height, first = window * spec.stride[axis] - spec.pads[axis];
     const ptrdiff_t end = std::min(first + spec.kernel[axis], side + (count_pads ? spec.pads[axis + 2] : 0));
     return end - (count_pads ? first : std::max<ptrdiff_t>(first, 0));
   };
@@ -84,11 +84,11 @@ void PoolStep::run(const Run& run) const {
   if (windows_.crops()) run.context.cropped.grow(run.images * out.channels * plane);
   run.for_each_channel(out.channels, [&](ptrdiff_t image, ptrdiff_t c) {
     float* target = run.value(output, image) + c * out.plane();
-    float* found = windows_.crops() ? run.context.cropped.data() + (image * out.channels + c) * plane : target;
+    float* pooled = windows_.crops() ? run.context.cropped.data() + (image * out.channels + c) * plane : target;
     const Pooling j{windows_.window(), largest_, windows_.prepared(run, inputs[0], image) + c * channel,
-                    factors_.data(), found};
+                    factors_.data(), pooled};
     run.program.kernels().pool(j, windows_.lattice().blocks());
-    if (windows_.crops()) windows_.crop(found, target);
+    if (windows_.crops()) windows_.crop(pooled, target);
   });
 }
 

@@ -1,4 +1,4 @@
-// Every step that is not a convolution.
+// All steps except convolutions.
 #pragma once
 #include <vector>
 
@@ -6,11 +6,11 @@
 
 namespace prunus {
 
-// A step with a scale and a bias for every channel of every domain
+// A step with a scale and a bias per channel and domain.
 class ScaledStep : public Step {
  public:
   explicit ScaledStep(int domains) : scale_(domains), bias_(domains) {}
-  // What is given must outlive the step; either may be null.
+  // Scale and bias must outlive the step; either may be null.
   void set_domain(int domain, const float* scale, const float* bias) {
     scale_.at(domain) = scale;
     bias_.at(domain) = bias;
@@ -32,7 +32,7 @@ class AffineStep : public ScaledStep {
   float slope_;
 };
 
-// activation(x + y) or activation(x * y); y may have one pixel
+// activation(x + y) or activation(x * y); y may have a single pixel
 class CombineStep : public Step {
  public:
   CombineStep(bool add, Activation activation, float slope) : add_(add), activation_(activation), slope_(slope) {}
@@ -44,7 +44,7 @@ class CombineStep : public Step {
   float slope_;
 };
 
-// Channels one after the other; where there are fewer than the output has, zeros follow.
+// Concatenates channels, then appends zeros up to the number of output channels.
 class JoinStep : public Step {
  public:
   bool joins() const override { return true; }

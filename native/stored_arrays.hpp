@@ -1,5 +1,4 @@
-// Weights and masks as a file holds them: they are read where they lie, and what is narrow is widened just before it is
-// used.
+// Weights and masks as model files store them. They are read in index; 16-bit floats are widened just before their use.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,24 +15,24 @@ struct StoredFloats {
   const uint16_t* as_bits16() const { return static_cast<const uint16_t*>(data); }
 };
 
-// Eight switches to a byte, the first in the lowest bit. Always inlined: files for different processors read them, and
-// the linker would keep one copy for all.
+// Eight switches per byte, the first in the lowest bit. Always inlined: files compiled for different instruction sets
+// use it, and the linker would keep one copy for all of them.
 struct Bits {
   const uint8_t* data;
 
-  [[gnu::always_inline]] bool operator[](ptrdiff_t place) const { return data[place / 8] >> (place % 8) & 1; }
+  [[gnu::always_inline]] bool operator[](ptrdiff_t index) const { return data[index / 8] >> (index % 8) & 1; }
   [[gnu::always_inline]] ptrdiff_t count(ptrdiff_t first, ptrdiff_t last) const {
-    ptrdiff_t found = 0;
-    for (; first < last && first % 8; first++) found += (*this)[first];
-    for (; first + 8 <= last; first += 8) found += __builtin_popcount(data[first / 8]);
-    for (; first < last; first++) found += (*this)[first];
-    return found;
+    ptrdiff_t total = 0;
+    for (; first < last && first % 8; first++) total += (*this)[first];
+    for (; first + 8 <= last; first += 8) total += __builtin_popcount(data[first / 8]);
+    for (; first < last; first++) total += (*this)[first];
+    return total;
   }
-  // Sixteen switches from a place on; reads up to four bytes.
-  [[gnu::always_inline]] uint32_t sixteen(ptrdiff_t place) const {
-    uint32_t found;
-    std::memcpy(&found, data + place / 8, sizeof found);
-    return found >> (place % 8) & 0xffffu;
+  // Return sixteen bits from `index` on; reads up to four bytes.
+  [[gnu::always_inline]] uint32_t sixteen(ptrdiff_t index) const {
+    uint32_t bits;
+    std::memcpy(&bits, data + index / 8, sizeof bits);
+    return bits >> (index % 8) & 0xffffu;
   }
 };
 

@@ -34,14 +34,14 @@ struct Vec {
   static Vec sqrt(Vec a) { return {_mm512_sqrt_ps(a.v)}; }
   static Vec round(Vec a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
   static Mask less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
-  // 2 to the power of a whole number between -126 and 127
+  // 2^n for whole numbers from -126 to 127
   static Vec pow2(Vec n) {
     return {
         _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
   }
   float sum() const { return _mm512_reduce_add_ps(v); }
 
-  // every second float of 32, from the first and from the second
+  // split 32 floats into those at even and those at odd positions
   static void deinterleave(const float* p, Vec& even, Vec& odd) {
     const __m512 a = _mm512_loadu_ps(p), b = _mm512_loadu_ps(p + 16);
     const __m512i first = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -50,8 +50,8 @@ struct Vec {
   }
 
   struct Lists {
-    // Keep the weights whose bits are on, one after the other, and where their inputs lie; may write up to 16 past the
-    // last one.
+    // Copy the weights whose bits are set, and compute the offsets of their inputs. May write up to 16 elements past
+    // the last.
     static ptrdiff_t compress(const float* weights, const uint8_t* columns, uint32_t bits, uint32_t channel,
                               uint32_t first, float* kept, uint32_t* offsets) {
       const Mask m = static_cast<Mask>(bits);
@@ -82,7 +82,7 @@ struct Vec {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
   }
 
-  // Widen up to sixteen numbers; writes sixteen.
+  // Widen up to sixteen floats; always writes sixteen.
   static void widen_few(const uint16_t* from, bool is_float16, int count, float* to) {
     const __m256i bits = _mm256_maskz_loadu_epi16(static_cast<Mask>((1u << count) - 1), from);
     const __m512 from_bfloat16 = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
@@ -90,7 +90,7 @@ struct Vec {
   }
 };
 
-// Eight floats, for what is left of a plane
+// Eight floats, for the end of a plane.
 struct HalfVec {
   __m256 v;
   static constexpr int width = 8;

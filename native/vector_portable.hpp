@@ -1,4 +1,4 @@
-// Eight floats at a time in plain C++: for every processor, with whatever vectors its compiler finds.
+// Eight floats at a time in plain C++, for every processor; the compiler vectorizes what it can.
 #pragma once
 #include <cmath>
 #include <cstddef>

@@ -19,7 +19,7 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
     : input_(input), output_(output), spec_(spec) {
   struct Tap {
     ptrdiff_t phase;
-    int down, right, rows, columns;  // the phase's own rows and columns: what is behind them is padding
+    int down, right, rows, columns;  // the size of the phase; everything outside is padding
   };
   std::vector<Tap> taps;
   int height = output.height, width = output.width;
@@ -42,11 +42,11 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
   copies_ = spec.stride[0] > 1 || spec.stride[1] > 1 || height != input.height || width != input.width;
   for (const Tap& tap : taps) {
     const ptrdiff_t shift = static_cast<ptrdiff_t>(tap.down) * width + tap.right;
-    offsets_.push_back(place(tap.phase) * lattice_.plane() + shift);
+    offsets_.push_back(phase_index(tap.phase) * lattice_.plane() + shift);
     reach_ = std::max(reach_, shift < 0 ? -shift : shift);
   }
   if (lattice_.blocks() * static_cast<ptrdiff_t>(taps.size()) > kMostBits)
-    throw std::length_error("a window of so many pixels on an image of so many is more than this engine takes");
+    throw std::length_error("the window and the image are too large together");
   bits_.assign(lattice_.blocks() * taps.size(), 0);
   for (ptrdiff_t p = 0; p < lattice_.pixels(); p++) {
     const ptrdiff_t row = p / width, column = p % width;
@@ -61,13 +61,13 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
 void Windows::split(const Kernels& kernels, const float* input, float* phases) const {
   const int down = spec_.stride[0], across = spec_.stride[1], width = lattice_.width;
   const ptrdiff_t plane = lattice_.plane();
-  const auto place_of = [&](int row, int column) -> float* {
+  const auto phase_plane = [&](int row, int column) -> float* {
     const ptrdiff_t phase = static_cast<ptrdiff_t>(row) * across + column;
-    return std::binary_search(phases_.begin(), phases_.end(), phase) ? phases + place(phase) * plane : nullptr;
+    return std::binary_search(phases_.begin(), phases_.end(), phase) ? phases + phase_index(phase) * plane : nullptr;
   };
   for (int a = 0; a < std::min(down, input_.height); a++) {
     const int rows = extent(input_.height, a, down);
-    float *even = place_of(a, 0), *odd = across == 2 ? place_of(a, 1) : nullptr;
+    float *even = phase_plane(a, 0), *odd = across == 2 ? phase_plane(a, 1) : nullptr;
     for (ptrdiff_t r = 0; r < rows; r++) {
       const float* from = input + (r * down + a) * input_.width;
       const ptrdiff_t to = r * width;
@@ -76,7 +76,7 @@ void Windows::split(const Kernels& kernels, const float* input, float* phases) c
         continue;
       }
       for (int b = 0; b < std::min(across, input_.width); b++)
-        if (float* phase = place_of(a, b))
+        if (float* phase = phase_plane(a, b))
           for (int c = 0; c < extent(input_.width, b, across); c++)
             phase[to + c] = from[static_cast<ptrdiff_t>(c) * across + b];
     }

@@ -1,8 +1,8 @@
-// Where the pixels of a window lie: convolutions and pooling of any stride, padding and dilation as shifted reads.
+// Where the pixels of a window are: convolutions and pooling of any stride, padding and dilation as shifted reads.
 //
-// Output pixels and inputs share one lattice. A stride of s splits the input into s x s planes ("phases") of every s-th
-// row and column; then each tap of a window reads one of these planes, shifted by whole pixels, and a read outside the
-// lattice is one of the padding, 0. With stride 1 and equal sizes the input is its own lattice and nothing is copied.
+// Output pixels and inputs share one lattice. A stride of s splits the input into s x s planes (phases) of every s-th
+// row and column. Each tap of a window then reads one of these planes, shifted by whole pixels. Reads outside the
+// lattice are padding and yield 0. With stride 1 and equal sizes the input is its own lattice, and nothing is copied.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -23,25 +23,25 @@ class Windows {
   bool copies() const { return copies_; }
   bool pads() const { return spec_.pads[0] || spec_.pads[1] || spec_.pads[2] || spec_.pads[3]; }
   bool crops() const { return lattice_.height != output_.height || lattice_.width != output_.width; }
-  const Shape& lattice() const { return lattice_; }  // `channels` are the phases of one input channel
+  const Shape& lattice() const { return lattice_; }  // its channels are the phases of one input channel
   ptrdiff_t channel() const { return lattice_.channels * lattice_.plane(); }
   ptrdiff_t reach() const { return reach_; }
 
-  // Split one channel of the input into its phases; may read two blocks behind it.
+  // Split one input channel into its phases. May read two blocks past its end.
   void split(const Kernels& kernels, const float* input, float* phases) const;
-  // Copy one output channel from the lattice to where it belongs.
+  // Copy one output channel from the lattice to its plane.
   void crop(const float* lattice, float* output) const;
-  // Say before anything is run which value is to be prepared.
+  // Register the value that will be prepared. Call it before the program is finished.
   void announce(Program& program, int value);
-  // Prepare the inputs of all images, if they must be.
+  // Split the input of all images if necessary.
   void prepare(const Run& run, int value, int channels) const;
-  // The first channel of an image, prepared.
+  // The first channel of a prepared image.
   const float* prepared(const Run& run, int value, ptrdiff_t image) const;
-  // One plane of ones per phase, inside the image, with slack around it.
+  // Planes of ones, one per phase, 0 in the padding, with slack on both sides.
   AlignedBuffer ones(const Kernels& kernels, ptrdiff_t slack) const;
 
  private:
-  ptrdiff_t place(ptrdiff_t phase) const {
+  ptrdiff_t phase_index(ptrdiff_t phase) const {
     return std::lower_bound(phases_.begin(), phases_.end(), phase) - phases_.begin();
   }
 
@@ -49,8 +49,8 @@ class Windows {
   WindowSpec spec_;
   bool copies_;
   ptrdiff_t reach_ = 0;
-  int split_ = -1;                 // its number in the program
-  std::vector<ptrdiff_t> phases_;  // row phase x stride + column phase, in order
+  int split_ = -1;                 // the number of the split value in the program
+  std::vector<ptrdiff_t> phases_;  // row phase x stride + column phase, sorted
   std::vector<ptrdiff_t> offsets_;
   std::vector<uint16_t> bits_;
 };

@@ -9,7 +9,7 @@
 namespace prunus {
 
 namespace {
-constexpr int kSpins = 4000;  // some tens of microseconds: longer than the pause between two layers
+constexpr int kSpins = 4000;  // tens of microseconds: longer than the pause between two layers
 
 inline void pause() {
 #if defined(__x86_64__) || defined(_M_X64)
@@ -25,9 +25,9 @@ Workers::Workers(int threads) : shares_(std::max(1, threads)), process_(getpid()
     threads_.reserve(shares_.size());
     for (int worker = 1; worker < threads; worker++) threads_.emplace_back([this, worker] { live(worker); });
   } catch (const std::system_error&) {
-    // the system gives no more threads: those that are there do the work
+    // the system allows no more threads; continue with the existing ones
   } catch (const std::bad_alloc&) {
-    // likewise
+    // as above
   }
 }
 
@@ -42,7 +42,7 @@ Workers::~Workers() {
 }
 
 void Workers::run(ptrdiff_t items, Call call, void* context) {
-  if (getpid() != process_) {  // a forked child: alone
+  if (getpid() != process_) {  // a forked child has no other threads
     for (ptrdiff_t item = 0; item < items; item++) call(context, item, 0);
     return;
   }
@@ -72,9 +72,9 @@ void Workers::wake() {
   if (threads_.empty() || getpid() != process_) return;
   loop_.round++;
   if (asleep_ == 0) return;
-  {
+  {  // after this, a thread that was about to sleep has seen the new round or will be notified
     std::lock_guard<std::mutex> lock(mutex_);
-  }  // one that is just falling asleep has seen the new round, or hears this
+  }
   wake_.notify_all();
 }
 
@@ -112,7 +112,7 @@ void Workers::live(int worker) {
 }
 
 void ReleaseWorkers::operator()(Workers* workers) const {
-  // The threads of a forked child's workers are not there to be stopped, and to wait for them would be forever.
+  // In a forked child the threads do not exist, and joining them would block forever.
   if (getpid() == workers->process_) delete workers;
 }
 

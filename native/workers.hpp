@@ -1,6 +1,6 @@
-// Threads that share the items of a loop; what one of them throws, the caller throws when all are done. They wait
-// briefly for the next loop, then sleep. Nobody waits for a thread that has not begun: on a busy machine the caller
-// works alone.
+// Threads that share the items of a loop. If one of them throws, the caller rethrows after all have finished. Threads
+// spin briefly until the next loop, then sleep. The caller never waits for a thread that has not started, so on a busy
+// machine it does the work alone.
 #pragma once
 #include <sys/types.h>
 
@@ -34,9 +34,8 @@ class Workers {
 
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Call work(item, worker) for every item; the calling thread is worker 0. Each worker begins with a share of its own,
-  // the first with the first items, and helps the others when it is done: in loop after loop it gets the same part of
-  // the work.
+  // Call work(item, worker) for every item; the calling thread is worker 0. Each worker starts with its own share, in
+  // order, and then helps the others. It gets the same part of the work in every loop.
   template <class Work>
   void for_each(ptrdiff_t items, Work&& work) {
     if (threads_.empty() || items < 2) {
@@ -47,7 +46,7 @@ class Workers {
     run(items, [](void* context, ptrdiff_t item, int worker) { (*static_cast<Plain*>(context))(item, worker); }, &work);
   }
 
-  // Wake those that sleep: there will be work soon.
+  // Wake sleeping threads, because there will be work soon.
   void wake();
 
  private:
@@ -56,10 +55,10 @@ class Workers {
   void take(int worker) noexcept;
   void live(int worker);
 
-  // A loop is open while it has items. A worker says that it is inside before it looks whether the loop is open, and
-  // the calling thread closes the loop before it looks whether anyone is inside: so one of them sees the other. What is
-  // written by one thread and watched by another lies together, on cache lines of its own: each line that goes from
-  // core to core takes time.
+  // A loop is open while it has items. A worker announces that it is inside before it checks whether the loop is open.
+  // The calling thread closes the loop before it checks whether a worker is inside. Hence one of the two always notices
+  // the other. Data that one thread writes and another polls has its own cache line, because moving a line between
+  // cores is slow.
   struct alignas(64) Loop {
     std::atomic<uint64_t> round{0};
     std::atomic<bool> open{false};
@@ -72,14 +71,14 @@ class Workers {
     ptrdiff_t end = 0;
   };
   Loop loop_;
-  std::vector<Share> shares_;  // by worker
+  std::vector<Share> shares_;  // one per worker
 
   alignas(64) std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
-  std::exception_ptr failure_;  // the first of a loop
-  const pid_t process_;         // a forked child has the object, but not the threads
+  std::exception_ptr failure_;  // the first exception of a loop
+  const pid_t process_;         // a forked child has this object, but not its threads
   std::vector<std::thread> threads_;
 };
 

@@ -144,7 +144,7 @@ def test_predicting_with_a_wrong_domain_or_image_is_one_clear_error(trained: Pat
     with pytest.raises(prunus.PrunusError, match="there is no image"):
         predictor.predict(tmp_path / "none.png", domain="flowers")
     for array in (np.zeros((4, 4, 3)), np.zeros((4, 4, 7), dtype=np.uint8)):
-        with pytest.raises(prunus.PrunusError, match="an image array is"):
+        with pytest.raises(prunus.PrunusError, match="an image array must be"):
             predictor.predict(array, domain="flowers")  # type: ignore[arg-type]
     with pytest.raises(prunus.PrunusError, match="crops must be one of 1, 5, 10, got 3"):
         predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="birds", crops=3)

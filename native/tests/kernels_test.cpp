@@ -1,5 +1,5 @@
-// Compares every instruction set that this processor has with sums in double precision, over drawn networks of two
-// domains; some are asked for both domains at the same time. Needs nothing but a compiler, so that it also runs with
+// Compares every instruction set of this processor with a reference in double precision, on random networks of two
+// domains. Some networks run both domains at the same time. Needs nothing but a compiler, so it also runs with
 // sanitizers and under emulation:
 //     kernels_test [cases] [first seed]
 #include <algorithm>
@@ -32,7 +32,7 @@ std::unique_ptr<Step> with_tensors(std::unique_ptr<AnyStep> step, const Operatio
   return step;
 }
 
-// `masks`: what convolutions read as long as the program lives
+// `masks` receives the bits that convolutions read as long as the program exists.
 std::unique_ptr<Step> make_step(const Operation& o, Program& program, std::vector<std::vector<uint8_t>>& masks) {
   switch (o.kind) {
     case Kind::convolution: {
@@ -40,9 +40,10 @@ std::unique_ptr<Step> make_step(const Operation& o, Program& program, std::vecto
       masks.push_back(packed(o.kept));
       auto step = make_convolution(spec, program, o.inputs[0], {{masks.back().data()}, o.kernels.numbers()});
       for (int domain = 0; domain < kDomains; domain++) {
-        const Tensors& own = o.domains[domain];
-        masks.push_back(packed(own.used));
-        step->set_domain(domain, {masks.back().data()}, or_null(own.scale), or_null(own.bias), or_null(own.ones));
+        const Tensors& tensors = o.domains[domain];
+        masks.push_back(packed(tensors.used));
+        step->set_domain(domain, {masks.back().data()}, or_null(tensors.scale), or_null(tensors.bias),
+                         or_null(tensors.ones));
       }
       return step;
     }
@@ -55,7 +56,7 @@ std::unique_ptr<Step> make_step(const Operation& o, Program& program, std::vecto
   }
 }
 
-// The logits of every domain; where they are asked for at once, a second time by other threads too.
+// Return the logits of every domain. With `at_once`, domains run in parallel threads, twice.
 std::vector<std::vector<float>> computed(const Network& net, const std::string& kernels) {
   Program program(net.shapes, kDomains, net.threads, choose_kernels(kernels));
   std::vector<std::vector<uint8_t>> masks;
@@ -65,10 +66,10 @@ std::vector<std::vector<float>> computed(const Network& net, const std::string& 
     program.set_head(domain, head.weight.numbers(), head.bias.numbers(), head.classes);
   }
   program.finish();
-  std::vector<std::vector<float>> found(kDomains);
+  std::vector<std::vector<float>> logits(kDomains);
   const auto ask = [&](int domain) {
-    found[domain].assign(net.count * net.heads[domain].classes, NAN);
-    if (!program.run(net.images.data(), net.count, domain, found[domain].data())) std::abort();
+    logits[domain].assign(net.count * net.heads[domain].classes, NAN);
+    if (!program.run(net.images.data(), net.count, domain, logits[domain].data())) std::abort();
   };
   for (int round = 0; round < (net.at_once ? 2 : 1); round++) {
     std::vector<std::thread> others;
@@ -82,28 +83,28 @@ std::vector<std::vector<float>> computed(const Network& net, const std::string& 
     ask(0);
     for (std::thread& thread : others) thread.join();
   }
-  return found;
+  return logits;
 }
 
-double distance(const std::vector<float>& found, const std::vector<double>& wanted) {
+double distance(const std::vector<float>& logits, const std::vector<double>& reference) {
   double largest = 1e-3, apart = 0;
-  for (double logit : wanted) largest = std::max(largest, std::fabs(logit));
-  for (size_t i = 0; i < wanted.size(); i++) {
-    const double gap = std::fabs(found[i] - wanted[i]);
-    apart = gap <= apart ? apart : gap;  // also where it is not a number
+  for (double logit : reference) largest = std::max(largest, std::fabs(logit));
+  for (size_t i = 0; i < reference.size(); i++) {
+    const double gap = std::fabs(logits[i] - reference[i]);
+    apart = gap <= apart ? apart : gap;  // also keeps NaN
   }
   return apart / largest;
 }
 
-// Compare all domains and instruction sets; gives how many are wrong.
+// Compare all domains and instruction sets; return the number of wrong results.
 int check(const Network& net, int seed, double& worst) {
-  std::vector<std::vector<double>> wanted;
-  for (int domain = 0; domain < kDomains; domain++) wanted.push_back(expected(net, domain));
+  std::vector<std::vector<double>> reference;
+  for (int domain = 0; domain < kDomains; domain++) reference.push_back(expected(net, domain));
   int wrong = 0;
   for (const std::string& name : available_kernels()) {
-    const std::vector<std::vector<float>> found = computed(net, name);
+    const std::vector<std::vector<float>> logits = computed(net, name);
     for (int domain = 0; domain < kDomains; domain++) {
-      const double error = distance(found[domain], wanted[domain]);
+      const double error = distance(logits[domain], reference[domain]);
       worst = std::max(worst, error);
       if (error <= kTolerance) continue;
       std::printf("seed %d, domain %d, %s: off by %.2e of the largest\n", seed, domain, name.c_str(), error);

@@ -1,4 +1,4 @@
-// Draws networks: a convolution or pool of any window, then some of all other operations, for two domains.
+// Random networks: a convolution or pool with any window, then some other operations, for two domains.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -28,25 +28,25 @@ struct Draw {
     return activation_named(names[upto(0, static_cast<int>(names.size()) - 1)]);
   }
   std::vector<float> numbers(size_t count) {
-    std::vector<float> found(count);
-    for (float& each : found) each = std::normal_distribution<float>(0, 1)(engine);
-    return found;
+    std::vector<float> drawn(count);
+    for (float& number : drawn) number = std::normal_distribution<float>(0, 1)(engine);
+    return drawn;
   }
-  // Whole numbers of sixteenths, which all precisions hold exactly, and a few that are tiny in float16.
+  // Multiples of 1/16, which every precision represents exactly, and a few that are subnormal in float16.
   Stored stored(size_t count, Precision precision) {
-    Stored found{precision, numbers(count), {}};
-    if (precision == Precision::float32) return found;
-    for (float& each : found.wide) {
+    Stored result{precision, numbers(count), {}};
+    if (precision == Precision::float32) return result;
+    for (float& number : result.wide) {
       const bool is_bfloat16 = precision == Precision::bfloat16, tiny = !is_bfloat16 && chance(0.02);
-      each = std::max(-15.0f, std::min(15.0f, std::round(each * 16))) / (tiny ? 0x1p24f : 16.0f);
+      number = std::max(-15.0f, std::min(15.0f, std::round(number * 16))) / (tiny ? 0x1p24f : 16.0f);
       uint32_t bits;
-      std::memcpy(&bits, &each, sizeof bits);
-      const uint32_t sign = bits >> 16 & 0x8000u, whole = static_cast<uint32_t>(std::fabs(each) * 0x1p24f);
-      const bool normal = std::fabs(each) >= 0x1p-14f;  // of float16
-      found.narrow.push_back(static_cast<uint16_t>(
+      std::memcpy(&bits, &number, sizeof bits);
+      const uint32_t sign = bits >> 16 & 0x8000u, whole = static_cast<uint32_t>(std::fabs(number) * 0x1p24f);
+      const bool normal = std::fabs(number) >= 0x1p-14f;  // in float16
+      result.narrow.push_back(static_cast<uint16_t>(
           is_bfloat16 ? bits >> 16 : sign | (normal ? (bits >> 13 & 0x3ffffu) - (112u << 10) : whole)));
     }
-    return found;
+    return result;
   }
   Precision precision() {
     const Precision all[] = {Precision::float32, Precision::float32, Precision::float16, Precision::bfloat16};
@@ -55,9 +55,9 @@ struct Draw {
   std::vector<float> maybe(double p, size_t count) { return chance(p) ? numbers(count) : std::vector<float>(); }
   std::vector<uint8_t> bits(size_t count) {
     const double densities[] = {0, 0.1, 0.5, 0.9, 1}, density = of(densities);
-    std::vector<uint8_t> found(count);
-    for (uint8_t& each : found) each = chance(density);
-    return found;
+    std::vector<uint8_t> drawn(count);
+    for (uint8_t& bit : drawn) bit = chance(density);
+    return drawn;
   }
 };
 
@@ -86,8 +86,8 @@ inline WindowSpec draw_window(Draw& d, bool pool, bool far, bool wide) {
   return w;
 }
 
-// How many windows fit along an axis; `ceil` lets the last begin in the image and end behind the padding. 0: none does.
-inline int places(const WindowSpec& w, int axis, int side, bool ceil) {
+// The number of windows along an axis; 0 if none fits. With `ceil` the last may end after the padding.
+inline int num_windows(const WindowSpec& w, int axis, int side, bool ceil) {
   const int room = side + w.pads[axis] + w.pads[axis + 2] - ((w.kernel[axis] - 1) * w.dilation[axis] + 1);
   if (room < 0) return 0;
   const int stride = w.stride[axis], last = ceil ? (room + stride - 1) / stride : room / stride;
@@ -115,8 +115,8 @@ inline int draw_affine(Draw& d, Network& net, int input, Activation activation) 
   return append(net, o);
 }
 
-// Give a value for a convolution to add: its input, something of the same shape, or what the same windows make; or
-// none.
+// Return a value for a convolution to add: its input, a value of the same shape, or the result of a similar
+// convolution. Return -1 for none.
 inline int draw_residual(Draw& d, Network& net, const Operation& like) {
   if (!d.chance(0.4)) return -1;
   const bool same =
@@ -125,11 +125,11 @@ inline int draw_residual(Draw& d, Network& net, const Operation& like) {
   return d.chance(0.5) ? 0 : draw_affine(d, net, 0, d.activation());
 }
 
-// Give an earlier value that a test allows, or the last.
+// Return a random earlier value if it is allowed, otherwise the last.
 template <class Test>
 int earlier(Draw& d, const Network& net, Test allowed) {
-  const int last = static_cast<int>(net.shapes.size()) - 1, found = d.upto(0, last);
-  return allowed(net.shapes[found]) ? found : last;
+  const int last = static_cast<int>(net.shapes.size()) - 1, value = d.upto(0, last);
+  return allowed(net.shapes[value]) ? value : last;
 }
 
 inline void draw_other(Draw& d, Network& net) {
@@ -156,10 +156,9 @@ inline void draw_other(Draw& d, Network& net) {
   if (kind == Kind::join) {
     if (d.chance(0.5)) o.inputs.push_back(earlier(d, net, same_size));
     o.out.channels = d.chance(0.5) ? d.upto(0, 5) : 0;
-    for (int each : o.inputs) o.out.channels += net.shapes[each].channels;
+    for (int value : o.inputs) o.out.channels += net.shapes[value].channels;
   }
-  if (kind ==
-      Kind::layer_norm) {  // of small numbers, and with a large epsilon: it would magnify what was rounded before
+  if (kind == Kind::layer_norm) {  // small inputs and a large epsilon, or it would magnify earlier rounding errors
     o.inputs = {draw_affine(d, net, last, Activation::tanh)};
     o.eps = 0.1f;
     for (int domain = 0; domain < kDomains; domain++)
@@ -183,10 +182,11 @@ inline void draw_rest(Draw& d, Network& net, bool far) {
   net.images = d.numbers(net.count * net.shapes[0].channels * net.shapes[0].pixels());
 }
 
-// Draw a network; false where its windows do not fit its images.
+// Draw a network; return false if its windows do not fit its images.
 inline bool draw_network(Draw& d, Network& net) {
-  const bool pool = d.chance(0.2), far = d.chance(0.06), ceil = pool && d.chance(0.3);  // far: strides beyond any image
-  const bool wide = !pool && !far && d.chance(0.06);  // more inputs than a byte counts
+  const bool pool = d.chance(0.2), far = d.chance(0.06),
+             ceil = pool && d.chance(0.3);            // far: strides larger than any image
+  const bool wide = !pool && !far && d.chance(0.06);  // more inputs than one byte can index
   const int groups = pool ? 1 : d.upto(1, far ? 2 : 4);
   const auto channels = [&] { return far ? d.upto(1, 2) : d.chance(0.3) ? 1 : d.upto(1, d.chance(0.1) ? 130 : 12); };
   Operation o{pool ? Kind::pool : Kind::convolution, {0}, {}, {}};
@@ -197,8 +197,8 @@ inline bool draw_network(Draw& d, Network& net) {
                     : wide ? 6
                            : 20),
           d.upto(1, wide ? 6 : 20)};
-  o.out = {pool ? o.in.channels : groups * channels(), places(o.window, 0, o.in.height, ceil),
-           places(o.window, 1, o.in.width, ceil)};
+  o.out = {pool ? o.in.channels : groups * channels(), num_windows(o.window, 0, o.in.height, ceil),
+           num_windows(o.window, 1, o.in.width, ceil)};
   if (!o.out.height || !o.out.width) return false;
   net.shapes = {o.in};
   if (pool) {

@@ -1,4 +1,4 @@
-// What a network means, in double precision and as plainly as can be.
+// The reference: what a network computes, in double precision and as simply as possible.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace prunus::test {
 
-using Values = std::vector<double>;  // of one image: channel after channel
+using Values = std::vector<double>;  // of one image, channel by channel
 
 inline double activate(double x, Activation activation, double slope) {
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
@@ -30,12 +30,12 @@ inline double activate(double x, Activation activation, double slope) {
   return x;
 }
 
-inline double or_else(const std::vector<float>& numbers, ptrdiff_t place, double otherwise) {
-  return numbers.empty() ? otherwise : numbers[place];
+inline double or_else(const std::vector<float>& numbers, ptrdiff_t index, double otherwise) {
+  return numbers.empty() ? otherwise : numbers[index];
 }
 
-// Call visit(tap, pixel or -1, counts) for all taps of the window of an output pixel; pixels in the padding count,
-// those behind it do not.
+// Call visit(tap, pixel or -1, counts) for all taps of the window of an output pixel. Pixels in the padding count,
+// pixels after it do not.
 template <class Visit>
 void each_tap(const Operation& o, int row, int column, Visit visit) {
   const WindowSpec& w = o.window;
@@ -51,28 +51,29 @@ void each_tap(const Operation& o, int row, int column, Visit visit) {
     }
 }
 
-// Where a domain's kernels lie among those that are kept: [output][input of its group], -1 for one that it does not
-// use.
-inline std::vector<ptrdiff_t> used_kernels(const Operation& o, const Tensors& own) {
+// Return the index of each used kernel among the kept kernels: [output][input of its group], -1 if the domain does not
+// use it.
+inline std::vector<ptrdiff_t> used_kernels(const Operation& o, const Tensors& tensors) {
   const ptrdiff_t in_group = o.in.channels / o.groups, out_group = o.out.channels / o.groups,
                   group = in_group * out_group;
-  std::vector<ptrdiff_t> found(o.kept.size(), -1);
+  std::vector<ptrdiff_t> result(o.kept.size(), -1);
   for (ptrdiff_t stored = 0, kernel = 0; stored < static_cast<ptrdiff_t>(o.kept.size()); stored++) {
     if (!o.kept[stored]) continue;
-    const ptrdiff_t within = stored % group, first = stored / group * out_group;  // windows are stored input by input
+    const ptrdiff_t within = stored % group,
+                    first = stored / group * out_group;  // kernels larger than 1x1 are stored input by input
     const bool by_input = taps_of(o.window) > 1;
     const ptrdiff_t output = first + (by_input ? within % out_group : within / in_group);
     const ptrdiff_t input = by_input ? within / out_group : within % in_group;
-    if (own.used[kernel]) found[output * in_group + input] = kernel;
+    if (tensors.used[kernel]) result[output * in_group + input] = kernel;
     kernel++;
   }
-  return found;
+  return result;
 }
 
-inline Values convolved(const Operation& o, const Tensors& own, const Values& input, const Values* residual) {
+inline Values convolved(const Operation& o, const Tensors& tensors, const Values& input, const Values* residual) {
   const ptrdiff_t taps = taps_of(o.window), out_group = o.out.channels / o.groups, in_group = o.in.channels / o.groups;
-  const std::vector<ptrdiff_t> used = used_kernels(o, own);
-  Values found;
+  const std::vector<ptrdiff_t> used = used_kernels(o, tensors);
+  Values result;
   for (int channel = 0; channel < o.out.channels; channel++) {
     const ptrdiff_t* kernels = used.data() + channel * in_group;
     const ptrdiff_t first = channel / out_group * in_group;
@@ -81,20 +82,20 @@ inline Values convolved(const Operation& o, const Tensors& own, const Values& in
       each_tap(o, static_cast<int>(p / o.out.width), static_cast<int>(p % o.out.width),
                [&](int tap, ptrdiff_t pixel, bool) {
                  if (pixel < 0) return;
-                 sum += or_else(own.ones, channel * taps + tap, 0);
+                 sum += or_else(tensors.ones, channel * taps + tap, 0);
                  for (ptrdiff_t i = 0; i < in_group; i++)
                    if (kernels[i] >= 0)
                      sum += o.kernels.wide[kernels[i] * taps + tap] * input[(first + i) * o.in.pixels() + pixel];
                });
-      const double value = sum * or_else(own.scale, channel, 1) + or_else(own.bias, channel, 0);
-      found.push_back(activate(value + (residual ? (*residual)[found.size()] : 0), o.activation, o.slope));
+      const double value = sum * or_else(tensors.scale, channel, 1) + or_else(tensors.bias, channel, 0);
+      result.push_back(activate(value + (residual ? (*residual)[result.size()] : 0), o.activation, o.slope));
     }
   }
-  return found;
+  return result;
 }
 
 inline Values pooled(const Operation& o, const Values& input) {
-  Values found;
+  Values result;
   for (int channel = 0; channel < o.out.channels; channel++)
     for (ptrdiff_t p = 0; p < o.out.pixels(); p++) {
       double sum = 0, most = -INFINITY, counted = 0;
@@ -105,64 +106,66 @@ inline Values pooled(const Operation& o, const Values& input) {
                  sum += input[channel * o.in.pixels() + pixel];
                  most = std::max(most, input[channel * o.in.pixels() + pixel]);
                });
-      found.push_back(o.largest ? most : sum / counted);
+      result.push_back(o.largest ? most : sum / counted);
     }
-  return found;
+  return result;
 }
 
-inline Values normed(const Operation& o, const Tensors& own, const Values& input) {
-  Values found(input.size());
+inline Values normed(const Operation& o, const Tensors& tensors, const Values& input) {
+  Values result(input.size());
   const ptrdiff_t pixels = o.in.pixels(), channels = o.in.channels;
   for (ptrdiff_t p = 0; p < pixels; p++) {
     double mean = 0, variance = 0;
     for (ptrdiff_t c = 0; c < channels; c++) mean += input[c * pixels + p] / channels;
     for (ptrdiff_t c = 0; c < channels; c++) variance += std::pow(input[c * pixels + p] - mean, 2) / channels;
     for (ptrdiff_t c = 0; c < channels; c++)
-      found[c * pixels + p] = or_else(own.scale, c, 1) * (input[c * pixels + p] - mean) / std::sqrt(variance + o.eps) +
-                              or_else(own.bias, c, 0);
+      result[c * pixels + p] =
+          or_else(tensors.scale, c, 1) * (input[c * pixels + p] - mean) / std::sqrt(variance + o.eps) +
+          or_else(tensors.bias, c, 0);
   }
-  return found;
+  return result;
 }
 
-inline Values elementwise(const Operation& o, const Tensors& own, const Values& x, const Values* y) {
-  Values found(x.size());
+inline Values elementwise(const Operation& o, const Tensors& tensors, const Values& x, const Values* y) {
+  Values result(x.size());
   for (size_t k = 0; k < x.size(); k++) {
     const size_t channel = k / o.in.pixels();
     const double other = !y ? 0 : y->size() == x.size() ? (*y)[k] : (*y)[channel];
-    const double value = o.kind == Kind::affine ? or_else(own.scale, channel, 1) * x[k] + or_else(own.bias, channel, 0)
-                         : o.kind == Kind::add  ? x[k] + other
-                                                : x[k] * other;
-    found[k] = activate(value, o.activation, o.slope);
+    const double value = o.kind == Kind::affine
+                             ? or_else(tensors.scale, channel, 1) * x[k] + or_else(tensors.bias, channel, 0)
+                         : o.kind == Kind::add ? x[k] + other
+                                               : x[k] * other;
+    result[k] = activate(value, o.activation, o.slope);
   }
-  return found;
+  return result;
 }
 
 inline Values joined(const Operation& o, const std::vector<const Values*>& inputs) {
-  Values found;
-  for (const Values* each : inputs) found.insert(found.end(), each->begin(), each->end());
-  found.resize(o.out.channels * o.out.pixels(), 0.0);
-  return found;
+  Values result;
+  for (const Values* values : inputs) result.insert(result.end(), values->begin(), values->end());
+  result.resize(o.out.channels * o.out.pixels(), 0.0);
+  return result;
 }
 
 inline Values means(const Operation& o, const Values& input) {
-  Values found(o.in.channels, 0.0);
-  for (size_t k = 0; k < input.size(); k++) found[k / o.in.pixels()] += input[k] / static_cast<double>(o.in.pixels());
-  return found;
+  Values result(o.in.channels, 0.0);
+  for (size_t k = 0; k < input.size(); k++) result[k / o.in.pixels()] += input[k] / static_cast<double>(o.in.pixels());
+  return result;
 }
 
-inline Values compute(const Operation& o, const Tensors& own, const std::vector<const Values*>& inputs) {
+inline Values compute(const Operation& o, const Tensors& tensors, const std::vector<const Values*>& inputs) {
   const Values* second = inputs.size() > 1 ? inputs[1] : nullptr;
   switch (o.kind) {
-    case Kind::convolution: return convolved(o, own, *inputs[0], second);
+    case Kind::convolution: return convolved(o, tensors, *inputs[0], second);
     case Kind::pool: return pooled(o, *inputs[0]);
     case Kind::join: return joined(o, inputs);
     case Kind::mean: return means(o, *inputs[0]);
-    case Kind::layer_norm: return normed(o, own, *inputs[0]);
-    default: return elementwise(o, own, *inputs[0], second);
+    case Kind::layer_norm: return normed(o, tensors, *inputs[0]);
+    default: return elementwise(o, tensors, *inputs[0], second);
   }
 }
 
-// The logits of all images.
+// Return the logits of all images.
 inline Values expected(const Network& net, int domain) {
   const Head& head = net.heads[domain];
   const ptrdiff_t size = net.shapes[0].channels * net.shapes[0].pixels();
@@ -171,7 +174,7 @@ inline Values expected(const Network& net, int domain) {
     std::vector<Values> values{Values(net.images.begin() + n * size, net.images.begin() + (n + 1) * size)};
     for (const Operation& o : net.operations) {
       std::vector<const Values*> inputs;
-      for (int each : o.inputs) inputs.push_back(&values[each]);
+      for (int input : o.inputs) inputs.push_back(&values[input]);
       values.push_back(compute(o, o.domains[domain], inputs));
     }
     for (int k = 0; k < head.classes; k++) {

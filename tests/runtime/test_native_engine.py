@@ -247,11 +247,7 @@ def test_a_handmade_model_whose_parts_do_not_fit_each_other_is_refused() -> None
     bundle = random_bundle(graph, 6, density=0.5)
     odd = np.zeros(4 * 24 + 1, np.uint8)[1:].view(np.float32)
     for name, array, message in [
-        (
-            "kernels/next",
-            bundle.arrays["kernels/next"][:-1],
-            "the number of kernels differs from the number of kept bits",
-        ),
+        ("kernels/next", bundle.arrays["kernels/next"][:-1], "number of kernels differs from the number of kept bits"),
         ("mask/a/next", np.zeros(9, np.uint8), "used has the wrong size"),
         ("kernels/next", bundle.arrays["kernels/next"].astype(np.int32), "weights must be float32, float16, or"),
         ("norm/a/0.scale", odd[:8], "not aligned to its element size"),

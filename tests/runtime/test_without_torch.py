@@ -208,7 +208,7 @@ def test_importing_the_runtime_is_quick(base: Path) -> None:
 def test_without_a_compiler_numpy_gives_the_same_answers_and_says_so_once(compilerless: Path, model: Model) -> None:
     found, done = _answers(compilerless / "python", model)
     _assert_same(found, model.logits, 1e-5)
-    assert done.stderr.count("RuntimeWarning: the native engine is not there") == 1
+    assert done.stderr.count("RuntimeWarning: the native engine is missing") == 1
     assert done.stdout.strip() == "[] False"
     _, chosen = _answers(compilerless / "python", model, PRUNUS_ENGINE="numpy")
     assert chosen.stderr == ""

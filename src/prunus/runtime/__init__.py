@@ -1,4 +1,4 @@
-"""Run a model file, without torch: one call, the domain an argument."""
+"""Run model files without torch."""
 
 from prunus.runtime.predictor import Prediction as Prediction
 from prunus.runtime.predictor import Predictor as Predictor

@@ -1,4 +1,4 @@
-"""Run a bundle with numpy alone: slower than the native engine, the same answers wherever numpy runs."""
+"""The numpy engine: the same results as the native engine, slower, wherever numpy runs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from prunus.runtime.tensors import DomainTensors, domain_tensors
 
 
 class NumpyEngine:
-    """Holds every domain's tensors, dense, made when first asked for."""
+    """Pure numpy; expands a domain's tensors to dense arrays on its first call."""
 
     name = "numpy"
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
-        self._spent = _spent_values(bundle.manifest.graph)
+        self._unused_after = _unused_after(bundle.manifest.graph)
         self._domains: dict[str, DomainTensors] = {}
 
     def logits(self, images: Floats, domain: str) -> Floats:
-        """Classify (N, 3, S, S) images of one domain: (N, classes)."""
+        """Classify (N, 3, S, S) images of one domain; return (N, classes)."""
         if not np.isfinite(images).all():
-            raise DataError("an image holds numbers that are not finite")
-        if domain not in self._domains:  # two threads may both make them: either's are right
+            raise DataError("the images contain numbers that are not finite")
+        if domain not in self._domains:  # two threads may both do this; the results are equal
             self._domains[domain] = domain_tensors(self._bundle, domain)
-        with np.errstate(all="ignore"):  # a number too large becomes infinite, as elsewhere
+        with np.errstate(all="ignore"):  # overflows become infinite, as in the native engine
             features: Floats = self._features(images.astype(np.float32, copy=False), self._domains[domain])
             weight, bias = self._bundle.head(domain)
             logits: Floats = features @ weight.T + bias
@@ -38,15 +38,15 @@ class NumpyEngine:
         manifest = self._bundle.manifest
         values: dict[int, Values] = {0: images}
         for number, operation in enumerate(manifest.graph):
-            inputs, own = [values[each] for each in operation.inputs], tensors[number]
-            values[number + 1] = compute(operation, inputs, own, manifest.shapes[number + 1][1:])
-            for each in self._spent[number]:
-                del values[each]
+            inputs = [values[value] for value in operation.inputs]
+            values[number + 1] = compute(operation, inputs, tensors[number], manifest.shapes[number + 1][1:])
+            for value in self._unused_after[number]:
+                del values[value]
         return values[len(manifest.graph)].reshape(len(images), manifest.num_features).astype(np.float32, copy=False)
 
 
-def _spent_values(graph: Graph) -> list[list[int]]:
-    """List, for every operation, the values that nothing reads after it."""
-    last = {value: max(value - 1, 0) for value in range(len(graph))}  # one that nothing reads goes at once
+def _unused_after(graph: Graph) -> list[list[int]]:
+    """Return, for every operation, the values that no later operation reads."""
+    last = {value: max(value - 1, 0) for value in range(len(graph))}  # values that nothing reads are dropped at once
     last |= {value: number for number, operation in enumerate(graph) for value in operation.inputs}
-    return [[value for value, place in last.items() if place == number] for number in range(len(graph))]
+    return [[value for value, reader in last.items() if reader == number] for number in range(len(graph))]

@@ -1,4 +1,4 @@
-"""Classify images with a model file: one call, the domain an argument."""
+"""Classify images with a model file; the domain is an argument."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from prunus.runtime.engine import make_engine
 from prunus.runtime.whole_numbers import whole_number
 
 ImageSource = str | Path | bytes | Bytes | Image.Image
-Images = (  # a list of one kind is not a list of any kind
+Images = (  # lists are invariant, so each kind is listed
     list[ImageSource] | list[Path] | list[str] | list[bytes] | list[Bytes] | list[Image.Image] | tuple[ImageSource, ...]
 )
 Names = list[str] | tuple[str, ...]
@@ -29,14 +29,14 @@ Names = list[str] | tuple[str, ...]
 
 @dataclass(frozen=True)
 class Prediction:
-    """One class and how probable it is."""
+    """A class and its probability."""
 
     label: str
     probability: float
 
 
 class Predictor:
-    """Serves all domains of a model file; several threads may use one.
+    """A loaded model file, for all its domains; several threads may share one.
 
     >>> predictor = Predictor("model.prunus")                     # doctest: +SKIP
     >>> predictor.predict("rose.jpg", domain="flowers")[0].label  # doctest: +SKIP
@@ -49,12 +49,12 @@ class Predictor:
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Name the domains that the model serves."""
+        """Return the names of the model's domains."""
         return self.bundle.domains
 
     @property
     def engine(self) -> str:
-        """Name what computes: an instruction set of the native engine, such as "avx512", or "numpy"."""
+        """Return the name of the engine: an instruction set of the native one, such as "avx512", or "numpy"."""
         return self._engine.name
 
     @overload
@@ -67,68 +67,69 @@ class Predictor:
         """Classify one image or several; the most probable class first.
 
         Args:
-            images: a path, the bytes of a file, an RGB array or a Pillow image, or a list of them.
-            domain: of all images, or a list with the domain of each.
+            images: a path, the bytes of an image file, an RGB array or a Pillow image, or a list of these.
+            domain: the domain of all images, or a list with one domain per image.
         """
         top = whole_number("top", top)
         if not isinstance(images, (list, tuple)):
             if not isinstance(domain, str):
-                raise DataError(f"one image has one domain, a name; got {reprlib.repr(domain)}")
+                raise DataError(f"one image takes one domain name, got {reprlib.repr(domain)}")
             return self._predict([_to_image(images)], domain, top, crops)[0]
         pictures = [_to_image(image) for image in images]
-        found: list[list[Prediction]] = [[] for _ in pictures]
-        for name, places in self._by_domain(domain, len(pictures)).items():
-            answers = self._predict([pictures[place] for place in places], name, top, crops)
-            for place, answer in zip(places, answers, strict=True):
-                found[place] = answer
-        return found
+        predictions: list[list[Prediction]] = [[] for _ in pictures]
+        for name, indices in self._by_domain(domain, len(pictures)).items():
+            answers = self._predict([pictures[index] for index in indices], name, top, crops)
+            for index, answer in zip(indices, answers, strict=True):
+                predictions[index] = answer
+        return predictions
 
     @overload
     def logits(self, images: Floats, domain: str) -> Floats: ...
     @overload
     def logits(self, images: Floats, domain: Names) -> list[Floats]: ...
     def logits(self, images: Floats, domain: str | Names) -> Floats | list[Floats]:
-        """Classify images that are already prepared, (N, 3, S, S) float32.
+        """Classify prepared images, (N, 3, S, S) float32.
 
-        Gives (N, classes); where every image has a domain of its own, a list of (classes,).
+        Returns (N, classes), or a list of (classes,) if `domain` is a list.
         """
         checked = self._checked(images)
         groups = self._by_domain(domain, len(checked))
         if isinstance(domain, str):
             return self._logits(checked, domain)
-        found: list[Floats] = [np.zeros(0, np.float32)] * len(checked)
-        for name, places in groups.items():
-            for place, row in zip(places, self._logits(checked[places], name), strict=True):
-                found[place] = row
-        return found
+        rows: list[Floats] = [np.zeros(0, np.float32)] * len(checked)
+        for name, indices in groups.items():
+            for index, row in zip(indices, self._logits(checked[indices], name), strict=True):
+                rows[index] = row
+        return rows
 
     def _by_domain(self, domain: str | Names, count: int) -> dict[str, list[int]]:
-        """List the places of every domain's images."""
-        given = [domain] if isinstance(domain, str) else domain
-        if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+        """Return the indices of the images of each domain."""
+        names = [domain] if isinstance(domain, str) else domain
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
             raise DataError(
-                f"a domain is a name, or a list with a name for each image; got {reprlib.repr(domain)}; "
-                f"choose from {', '.join(self.domains)}"
+                f"domain must be a name, or a list with one name per image; got {reprlib.repr(domain)}; "
+                f"known: {', '.join(self.domains)}"
             )
-        for name in dict.fromkeys(given):
+        for name in dict.fromkeys(names):
             self.bundle.check_domain(name)
-        names = [domain] * count if isinstance(domain, str) else given
+        if isinstance(domain, str):
+            names = [domain] * count
         if len(names) != count:
-            raise DataError(f"{count} images need one domain, or {count}; got {len(names)}")
+            raise DataError(f"{count} images need one domain or a list of {count}; got {len(names)} domains")
         groups: dict[str, list[int]] = {}
-        for place, name in enumerate(names):
-            groups.setdefault(name, []).append(place)
+        for index, name in enumerate(names):
+            groups.setdefault(name, []).append(index)
         return groups
 
     def _logits(self, images: Floats, domain: str) -> Floats:
-        found = self._engine.logits(images, domain)
-        if not np.isfinite(found).all():  # few numbers, beside those that were computed for them
-            most = float(np.abs(images).max())
+        logits = self._engine.logits(images, domain)
+        if not np.isfinite(logits).all():
+            largest = float(np.abs(images).max())
             raise DataError(
-                f"the logits of domain {domain!r} are not finite: the images hold numbers as large as {most:.3g}; "
-                "prepare them as predict does, with numbers near 1"
+                f"the logits of domain {domain!r} are not finite: "
+                f"the images contain numbers as large as {largest:.3g}; normalize them as predict does"
             )
-        return found
+        return logits
 
     def _predict(self, images: Sequence[Image.Image], domain: str, top: int, crops: int) -> list[list[Prediction]]:
         self.bundle.check_domain(domain)
@@ -145,21 +146,21 @@ class Predictor:
         if not isinstance(images, np.ndarray) or images.dtype != np.float32:
             kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
             raise DataError(
-                f"prepared images are an array of float32, got {kind}; convert them with np.asarray(images, np.float32)"
+                f"prepared images must be float32, got {kind}; convert them with np.asarray(images, np.float32)"
             )
         if images.ndim != 4 or images.shape[1:] != (3, size, size):
-            raise DataError(f"the model takes images of the shape (N, 3, {size}, {size}), got {images.shape}")
+            raise DataError(f"the model takes images of shape (N, 3, {size}, {size}), got {images.shape}")
         return np.ascontiguousarray(images, dtype=np.float32)
 
 
 def _to_image(image: ImageSource) -> Image.Image:
     if isinstance(image, np.ndarray):
         if image.dtype != np.uint8 or (image.ndim != 2 and image.shape[2:] != (3,)) or image.size == 0:
-            raise DataError(f"an image array is (height, width, 3) of uint8, got {image.shape} of {image.dtype}")
+            raise DataError(f"an image array must be (height, width, 3) uint8, got {image.shape} {image.dtype}")
         return read_image(Image.fromarray(image))
     if not isinstance(image, (str, Path, bytes, Image.Image)):
         raise DataError(
-            "an image is a path, the bytes of a file, an array of (height, width, 3) bytes or a Pillow image; "
+            "an image must be a path, the bytes of an image file, a (height, width, 3) uint8 array or a Pillow image; "
             f"got {reprlib.repr(image)}"
         )
     return read_image(Path(image) if isinstance(image, str) else image)

@@ -1,4 +1,4 @@
-"""What one domain computes with: the numbers of every operation of a bundle's graph, dense."""
+"""The dense tensors that one domain computes with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.graph.operations import Conv
 
-DomainTensors = list[dict[str, Floats]]  # of every operation, by role: a convolution's weight too
+DomainTensors = list[dict[str, Floats]]  # one dict per operation: role -> tensor, with a convolution's weight
 
 
 def domain_tensors(bundle: Bundle, domain: str) -> DomainTensors:
-    """Give all tensors of one domain; kernels that it does not use are zeros."""
-    weights = {layer: bundle.weight(layer, bundle.mask(domain, layer)) for layer in bundle.manifest.convs}
-    found: DomainTensors = []
+    """Return the tensors of one domain; kernels that it does not use are zeros."""
+    result: DomainTensors = []
     for number, operation in enumerate(bundle.manifest.graph):
         roles = operation.tensors(bundle.manifest.shapes[operation.inputs[0]][0])
-        own = {role: tensor for role in roles if (tensor := bundle.tensor(domain, number, role)) is not None}
-        found.append(own | ({"weight": weights[operation.layer]} if isinstance(operation, Conv) else {}))
-    return found
+        tensors = {role: tensor for role in roles if (tensor := bundle.tensor(domain, number, role)) is not None}
+        if isinstance(operation, Conv):
+            tensors["weight"] = bundle.weight(operation.layer, bundle.mask(domain, operation.layer))
+        result.append(tensors)
+    return result

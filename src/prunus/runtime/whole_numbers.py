@@ -1,4 +1,4 @@
-"""Whole numbers as users give them: of Python, of numpy, never true or false."""
+"""Whole numbers as users pass them: from Python or numpy, but not booleans."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import operator
 from prunus.errors import PrunusError
 
 
-def whole_number(name: str, given: object, most: int | None = None) -> int:
-    """Give a number of at least 1 as Python's own, or refuse it by name."""
+def whole_number(name: str, value: object, most: int | None = None) -> int:
+    """Return a number of at least 1 as a Python int; raise an error that names it otherwise."""
     try:
-        number = 0 if isinstance(given, bool) else operator.index(given)  # type: ignore[arg-type]  # that is the question
+        number = 0 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]  # raises TypeError
     except TypeError:
         number = 0
     if number < 1 or (most is not None and number > most):
         allowed = "of at least 1" if most is None else f"from 1 to {most}"
-        raise PrunusError(f"{name} must be a whole number {allowed}, got {given!r}")
+        raise PrunusError(f"{name} must be a whole number {allowed}, got {value!r}")
     return number
