@@ -152,7 +152,9 @@ def _answered(live: Live, stack: ExitStack) -> socket.socket:
 def _read_response(connection: socket.socket) -> bytes:
     received = b""
     while not received.endswith(b"}"):
-        received += connection.recv(65536)
+        part = connection.recv(65536)
+        assert part, "the service closed the connection"
+        received += part
     return received
 
 
