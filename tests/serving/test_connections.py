@@ -158,30 +158,38 @@ def _read_response(connection: socket.socket) -> bytes:
     return received
 
 
+def _run_in_loop(connection: GuardedConnection, idle: float, late: float = 0) -> float:
+    """Check a connection that was idle for so long, with a timer so late, and return the seconds to the next check."""
+
+    async def check() -> float:
+        now = connection.loop.time()
+        connection._active_at = now - idle
+        connection._check_idle(now - late)
+        return connection._timer.when() - now
+
+    return asyncio.run_coroutine_threadsafe(check(), connection.loop).result(60)
+
+
+def _only_connection(live: Live) -> GuardedConnection:
+    (connection,) = live.server.server_state.connections
+    assert isinstance(connection, GuardedConnection)
+    return connection
+
+
 def test_an_idle_connection_is_closed_after_its_time_and_not_before(tmp_path: Path) -> None:
-    with live_service(tmp_path, request_seconds=0.6) as live, ExitStack() as stack:
-        connection = _answered(live, stack)
-        for _ in range(4):  # in all longer than the limit, but never idle for so long
-            time.sleep(0.25)
-            connection.sendall(HEALTH)
-            assert _read_response(connection).startswith(b"HTTP/1.1 200 ")
-        start = time.monotonic()
-        assert read_all(connection) == b""
-        assert time.monotonic() - start > 0.4
+    with live_service(tmp_path, request_seconds=30) as live, ExitStack() as stack:
+        client = _answered(live, stack)
+        connection = _only_connection(live)
+        assert _run_in_loop(connection, idle=20) == pytest.approx(10, abs=0.1)
+        assert not connection._aborted
+        _run_in_loop(connection, idle=31)
+        assert connection._aborted
+        assert read_all(client) == b""
 
 
 def test_time_in_which_the_process_was_suspended_is_not_idle_time(tmp_path: Path) -> None:
-    with live_service(tmp_path) as live, ExitStack() as stack:
+    with live_service(tmp_path, request_seconds=30) as live, ExitStack() as stack:
         _answered(live, stack)
-        (guarded,) = (other for other in live.server.server_state.connections if isinstance(other, GuardedConnection))
-        guarded._active_at -= 1000
-        done = asyncio.run_coroutine_threadsafe(_check_late(guarded), guarded.loop)
-        done.result(60)
-        assert not guarded._aborted
-        guarded._active_at -= 1000
-        guarded.loop.call_soon_threadsafe(guarded._check_idle, time.monotonic() + 1000)
-        until(lambda: guarded._aborted)
-
-
-async def _check_late(connection: GuardedConnection) -> None:
-    connection._check_idle(connection.loop.time() - 10)
+        connection = _only_connection(live)
+        assert _run_in_loop(connection, idle=1000, late=10) == pytest.approx(30, abs=0.1)
+        assert not connection._aborted
