@@ -52,7 +52,7 @@ async def _until_started(work: Recorder, batches: int) -> None:
 
 
 def test_a_full_batch_starts_without_waiting_for_the_window(work: Recorder) -> None:
-    async def ask() -> list[Ranked]:
+    async def ask() -> tuple[Ranked, ...]:
         batcher = Batcher(work, batch_requests=2, window=LONG)
         answers = await asyncio.gather(batcher.submit(_job("a")), batcher.submit(_job("b")))
         batcher.close(60)
@@ -116,7 +116,7 @@ def test_nothing_is_computed_if_every_request_is_abandoned(work: Recorder) -> No
 def test_a_refusal_concerns_one_request_and_a_failure_the_whole_batch(work: Recorder) -> None:
     images: list[int] = []
 
-    async def ask() -> list[list[Ranked | BaseException]]:
+    async def ask() -> list[tuple[Ranked | BaseException, ...]]:
         batcher = Batcher(work, batch_requests=2, window=LONG)
         batcher.on_batch = images.append
         mixed = await asyncio.gather(batcher.submit(_job("bad")), batcher.submit(_job("good")), return_exceptions=True)
