@@ -307,7 +307,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_readable(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(ValueError, match="No space left on device; nothing already saved was changed"):
+        with pytest.raises(ValueError, match="No space left on device; existing files are unchanged"):
             resume_run(tmp_path / "run")
     assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).step == 3
     resume_run(tmp_path / "run")
