@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from tensorboard.backend.event_processing.event_accumulator import (  # type: ig
 )
 
 from prunus.errors import StorageError
-from prunus.training.observers import DomainProgress, EpochReport, JsonlLog, Observer, Observers, TensorBoardLog
+from prunus.run_folder import DomainProgress, EpochReport
+from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog
 
 EVENTS = [name for name, _ in inspect.getmembers(Observer, inspect.isfunction) if not name.startswith("_")]
 
@@ -65,9 +67,7 @@ def test_the_log_holds_one_line_per_epoch(tmp_path: Path) -> None:
 
 def test_a_resumed_log_keeps_the_epochs_before_the_checkpoint_and_the_time(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    lines = [
-        json.dumps({"epoch": epoch, "step": 4 * (epoch + 1), "seconds": 100.0 * (epoch + 1)}) for epoch in range(3)
-    ]
+    lines = [json.dumps(asdict(replace(_report(epoch), seconds=100.0 * (epoch + 1)))) for epoch in range(3)]
     path.write_text("\n".join(lines) + '\n{"epoch": 3, "st')  # killed while it was writing
     log = JsonlLog(path)
     log.started(8, 16)
