@@ -1,4 +1,4 @@
-"""Turn logits into probabilities, over one or several crops of an image; no torch.
+"""From logits to probabilities, over one or several crops of an image, without torch.
 
 Legend: N = images, K = classes, R = stored side.
 """

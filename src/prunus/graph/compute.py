@@ -20,7 +20,7 @@ MOST_NUMBERS = 2**18  # in the windows that are laid out at once: one megabyte
 
 def compute(operation: Operation, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
     """Compute one operation: inputs and result are (N, C, H, W), `sides` are the result's H and W."""
-    return OPERATIONS[operation.op](operation, inputs, tensors, sides)
+    return NUMPY[operation.op](operation, inputs, tensors, sides)
 
 
 def convolve(x: Values, weight: Values, conv: Conv, groups: int, sides: Pair) -> Values:
@@ -138,7 +138,7 @@ def _pool(pool: Pool, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -
     return mean
 
 
-OPERATIONS: dict[str, Callable[..., Values]] = {
+NUMPY: dict[str, Callable[..., Values]] = {
     "conv": _conv,
     "affine": lambda operation, inputs, tensors, sides: _activated(operation, _scaled(inputs[0], tensors)),
     "layer_norm": _layer_norm,

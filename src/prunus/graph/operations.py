@@ -5,9 +5,9 @@ A value is what an operation computes from one image: channels x height x width.
 reads. Numbers such as weights are not stored here: an operation names the tensors it needs by role (`tensors`), and
 a network or a model file holds them.
 
-To add an operation, declare its class here and add it to `OPERATIONS`. Then add a row to the tables that lower it
-(`lowering/table.py`) and compute it with torch (`lowering/torch_operations.py`), numpy (`graph/compute.py`), the native
-engine (`runtime/native_engine.py`) and ONNX (`onnx/nodes.py`).
+To add an operation, declare its class here and add it to `OPERATIONS`. Then add a row to five tables: `RULES` of
+`lowering/table.py`, `TORCH` of `lowering/torch_operations.py`, `NUMPY` of `graph/compute.py`, `STEPS` of
+`runtime/native_engine.py` and `NODES` of `onnx/nodes.py`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ ACTIVATIONS: dict[ActivationName, Callable[[Tensor, float], Tensor]] = {
 
 def compute(operation: Operation, inputs: Inputs, tensors: Tensors) -> Tensor:
     """Compute one operation on (images, channels, height, width), its activation included."""
-    result = OPERATIONS[operation.op](operation, inputs, tensors)
+    result = TORCH[operation.op](operation, inputs, tensors)
     if isinstance(operation, Activated):
         result = ACTIVATIONS[operation.activation](result, operation.slope)
     return result
@@ -85,7 +85,7 @@ def _sums(x: Tensor, pool: Pool) -> Tensor:
     return F.avg_pool2d(x, pool.kernel, pool.stride, divisor_override=1)
 
 
-OPERATIONS: dict[str, Callable[[Any, Inputs, Tensors], Tensor]] = {
+TORCH: dict[str, Callable[[Any, Inputs, Tensors], Tensor]] = {
     "conv": _convolve,
     "affine": _affine,
     "layer_norm": _layer_norm,

@@ -1,1 +1,1 @@
-"""The HTTP service for a model file, and its web page."""
+"""The HTTP service around a model file, and its page."""

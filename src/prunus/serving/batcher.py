@@ -1,4 +1,4 @@
-"""Batches requests of different clients and domains that arrive within a short window into one pass."""
+"""Requests of different clients and domains worked on together: whoever comes within a small window shares a pass."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from prunus.serving.workers import Workers
 
 @dataclass(frozen=True)
 class Waiting:
-    """A queued request; it is skipped if its answer is cancelled."""
+    """A request whose turn will come; a cancelled answer is never worked on."""
 
     job: Job
     answer: asyncio.Future[Ranked]
 
 
 class Batcher:
-    """A queue on the event loop and a thread that computes one batch at a time.
+    """Collects requests on the event loop and works on them in a thread of its own, one batch at a time.
 
     Args:
-        window: seconds that a request waits for others that are arriving.
-        others_come: returns whether any are arriving; if not, a batch starts immediately.
+        window: seconds that a request waits for others that are on their way.
+        others_come: tells whether any are; where none is, a batch starts at once.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Batcher:
         return len(self._waiting)
 
     def submit(self, job: Job) -> asyncio.Future[Ranked]:
-        """Queue a request, and return a future with its answer."""
+        """Queue a request, and give its answer to come."""
         loop = asyncio.get_running_loop()
         waiting = Waiting(job, loop.create_future())
         self._waiting.append(waiting)
@@ -54,7 +54,7 @@ class Batcher:
         return waiting.answer
 
     def close(self, seconds: float) -> None:
-        """Stop the thread after its current batch, and wait for it for at most some seconds."""
+        """End the thread after what it works on now, and wait for it for some seconds at the most."""
         self._thread.finish(seconds)
 
     def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -73,29 +73,29 @@ class Batcher:
         if not batch:
             return
         self._busy = True
-        jobs = [waiting.job for waiting in batch]
+        jobs = [each.job for each in batch]
         done = asyncio.get_running_loop().run_in_executor(self._thread, self._work, jobs)
         done.add_done_callback(partial(self._finish, batch))
 
     def _next_batch(self) -> list[Waiting]:
         batch: list[Waiting] = []
         while self._waiting and len(batch) < self._batch_requests:
-            waiting = self._waiting.popleft()
-            if not waiting.answer.done():  # cancelled if the client disconnected
-                batch.append(waiting)
+            each = self._waiting.popleft()
+            if not each.answer.done():  # whoever asked may have gone
+                batch.append(each)
         return batch
 
     def _finish(self, batch: list[Waiting], done: asyncio.Future[list[Outcome]]) -> None:
         self._busy = False
         error = done.exception()
         outcomes = [error] * len(batch) if error is not None else done.result()
-        for waiting, outcome in zip(batch, outcomes, strict=True):
-            if waiting.answer.done():
+        for each, outcome in zip(batch, outcomes, strict=True):
+            if each.answer.done():
                 continue
             if isinstance(outcome, Ranked):
-                waiting.answer.set_result(outcome)
+                each.answer.set_result(outcome)
             else:
-                waiting.answer.set_exception(outcome)
+                each.answer.set_exception(outcome)
         self.on_batch(sum(len(outcome.rankings) for outcome in outcomes if isinstance(outcome, Ranked)))
         if self._waiting:
-            self._start()  # these requests have already waited during the last batch
+            self._start()  # they have waited for as long as the last batch took

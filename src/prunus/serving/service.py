@@ -1,4 +1,4 @@
-"""The shared state of a service: model, limits, queue and metrics."""
+"""What the routes share: the model, the limits, the queue and the counters of one service."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from prunus.serving.ranking import ranking_with
 from prunus.serving.settings import ServeSettings
 from prunus.serving.workers import Workers
 
-DECODERS = 2  # threads; each may hold one decoded image of the largest size
-STOP_SECONDS = 5.0  # time for threads to finish after the last response
+DECODERS = 2  # each may hold one decoded image of the largest size
+STOP_SECONDS = 5.0  # for threads whose requests have been answered or given up
 
 
 @dataclass(frozen=True)
 class Service:
-    """The parts of a running service."""
+    """Everything that lives as long as the service."""
 
     name: str
     predictor: Predictor
@@ -37,18 +37,18 @@ class Service:
     decoders: Workers = field(default_factory=lambda: Workers(DECODERS, "prunus-decode"))
 
     def close(self) -> None:
-        """Stop the threads after their current task; those that take too long end with the process."""
+        """End the threads after what they do now; those that take too long end with the process."""
         self.decoders.finish(STOP_SECONDS)
         self.batcher.close(STOP_SECONDS)
 
     def example(self, domain: str, number: int) -> Example | None:
-        """Return an example by its number, or None."""
+        """Look up an example by its place in the table."""
         images = self.examples.get(domain, [])
         return images[number] if 0 <= number < len(images) else None
 
 
 def make_service(name: str, predictor: Predictor, settings: ServeSettings, examples: Examples) -> Service:
-    """Build a service for a model."""
+    """Put the parts together."""
     admission = Admission(settings.max_queue, settings.max_held_bytes)
     batcher = Batcher(
         ranking_with(predictor, settings.batch_images),
@@ -63,14 +63,14 @@ def make_service(name: str, predictor: Predictor, settings: ServeSettings, examp
 
 
 def service_of(request: Request) -> Service:
-    """Return the service that handles a request."""
+    """Find the service that a request came to."""
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
 
 
 def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, examples: Examples) -> DomainsAnswer:
-    """Build the response of GET /domains, which never changes."""
+    """Describe all domains of a model, once: the answer never changes."""
     usages, union = usage_shares(bundle)
     return DomainsAnswer(
         model=name,
@@ -82,8 +82,8 @@ def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, example
                 classes=list(entry.classes),
                 usage=usages[domain],
                 examples=[
-                    ExampleAnswer(name=example.name, path=f"examples/{domain}/{number}")
-                    for number, example in enumerate(examples.get(domain, []))
+                    ExampleAnswer(name=each.name, path=f"examples/{domain}/{number}")
+                    for number, each in enumerate(examples.get(domain, []))
                 ],
             )
             for domain, entry in bundle.manifest.domains.items()
@@ -95,7 +95,7 @@ def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, example
 
 
 def usage_shares(bundle: Bundle) -> tuple[dict[str, float], float]:
-    """Return the share of the dense network's kernels that each domain uses, and that any domain uses."""
+    """Give which share of the dense network's kernels each domain uses, and all of them together."""
     masks = bundle.layer_masks()
     dense = sum(conv.dense_kernels for conv in bundle.manifest.convs.values())
     used_D = np.sum([mask_DOI.sum((1, 2)) for mask_DOI in masks.values()], axis=0)

@@ -1,4 +1,4 @@
-"""The settings of a service: address, batches and limits."""
+"""How a service listens and where its limits lie, frozen and checked once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEGA = 1_000_000
 
 
 class ServeSettings(Settings):
-    """Address, batches and limits of a service."""
+    """Where to listen, how to compute, and what one client may ask for."""
 
     host: str = Field(
         default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 listens on all interfaces"
@@ -44,22 +44,22 @@ class ServeSettings(Settings):
 
     @property
     def max_upload_bytes(self) -> int:
-        """Return the size of the largest request in bytes."""
+        """Give the largest request in bytes."""
         return int(self.max_upload_mb * MEGA)
 
     @property
     def max_held_bytes(self) -> int:
-        """Return the bytes that all requests together may hold; one request of the largest size always fits."""
+        """Give in bytes what all requests together may hold; one of the largest size always fits."""
         return max(int(self.max_held_mb * MEGA), self.max_upload_bytes)
 
     @property
     def max_pixels(self) -> int:
-        """Return the number of pixels of the largest image."""
+        """Give the pixels of the largest image."""
         return int(self.max_megapixels * MEGA)
 
 
 def parse_settings(values: Mapping[str, object]) -> ServeSettings:
-    """Validate settings of a user, and report the first mistake in one line."""
+    """Check settings that were typed by hand, and say in one line what is wrong with them."""
     try:
         return ServeSettings.model_validate(dict(values))
     except ValidationError as error:
