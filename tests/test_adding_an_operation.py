@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import fx
 
+from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.graph import compute as graph_compute
@@ -45,7 +46,7 @@ def _lower(builder: GraphBuilder, node: fx.Node) -> int:
 
 
 def _native(program: Program, bundle: Bundle, number: int, operation: Negate) -> None:
-    scales = [np.full(bundle.manifest.shapes[number][0], -1.0, np.float32)] * len(bundle.domains)
+    scales: list[Floats | None] = [np.full(bundle.manifest.shapes[number][0], -1.0, np.float32)] * len(bundle.domains)
     program.add_affine(operation.inputs[0], "none", 0.0, scales, [None] * len(scales))
 
 
