@@ -6,10 +6,12 @@ import numpy as np
 
 from prunus.arrays import Floats, Values
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.packing import from_bundle
 from prunus.errors import DataError
 from prunus.graph.compute import compute
 from prunus.graph.operations import Graph
-from prunus.runtime.tensors import DomainTensors, domain_tensors
+
+DomainTensors = list[dict[str, Floats]]  # one dict per operation: role -> tensor
 
 
 class NumpyEngine:
@@ -27,7 +29,7 @@ class NumpyEngine:
         if not np.isfinite(images).all():
             raise DataError("the images contain numbers that are not finite")
         if domain not in self._domains:  # two threads may both do this; the results are equal
-            self._domains[domain] = domain_tensors(self._bundle, domain)
+            self._domains[domain] = _dense_tensors(self._bundle, domain)
         with np.errstate(all="ignore"):  # overflows become infinite, as in the native engine
             features: Floats = self._features(images.astype(np.float32, copy=False), self._domains[domain])
             weight, bias = self._bundle.head(domain)
@@ -43,6 +45,13 @@ class NumpyEngine:
             for value in self._unused_after[number]:
                 del values[value]
         return values[len(manifest.graph)].reshape(len(images), manifest.num_features).astype(np.float32, copy=False)
+
+
+def _dense_tensors(bundle: Bundle, domain: str) -> DomainTensors:
+    """Return the tensors of one domain; kernels that it does not use are zeros."""
+    network = from_bundle(bundle, [domain])
+    tensors = (network.domain_tensors(0, number) for number in range(len(network.nodes)))
+    return [{role: tensor.astype(np.float32, copy=False) for role, tensor in by_role.items()} for by_role in tensors]
 
 
 def _unused_after(graph: Graph) -> list[list[int]]:
