@@ -3,6 +3,7 @@ PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 READY := .venv/.ready
+CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
 
 .PHONY: demo test docs lint format setup requirements clean
 
@@ -20,11 +21,13 @@ docs: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
 
 setup: $(READY)
 

@@ -254,13 +254,14 @@ def test_models_of_five_domains_take_little_more_memory_than_their_files(tmp_pat
     networks = ["--network", "wrn28_4", "--network", "timm/mobilenetv2_100"]
     command = [
         sys.executable,
-        str(ROOT / "benchmarks" / "loaded_memory.py"),
+        "-m",
+        "benchmarks.loaded_memory",
         *networks,
         "--json",
         str(tmp_path / "m.json"),
     ]
     environment = {key: value for key, value in os.environ.items() if key != "PRUNUS_ENGINE"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "m.json").read_text())["rows"]
     assert len(rows) == 12

@@ -1,4 +1,4 @@
-"""A model file runs where only the base package is installed: no torch, and where there was no compiler, no kernels."""
+"""A model file runs in a base install without torch, and without kernels if there was no compiler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +25,8 @@ from tests.makers.graph_bundles import random_bundle, varied_graph
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 1_000_000  # of the wheel
-MOST_SECONDS = 0.3  # of the processor, to import what runs a model: those of the clock depend on who else computes
-OFFLINE = re.compile(  # what uv says, a whole line of it, where it cannot ask the registry
+MOST_SECONDS = 0.3  # of CPU time for importing the runtime; wall-clock time depends on the load
+OFFLINE = re.compile(  # a whole line of what uv prints if it cannot reach the registry
     r"^\W*(?:(?:error|cause|caused by|hint): )?"
     r"(?:error sending request for url \(\S+\)"
     r"|packages were unavailable because the network was disabled\..*"
@@ -50,7 +50,7 @@ IMPORT = "import time; began = time.process_time(); import prunus.runtime; print
 
 
 class Model(NamedTuple):
-    """A model file, prepared images, a picture, and what they should give."""
+    """A model file, prepared images, a picture, and the expected logits."""
 
     path: Path
     images: Path
@@ -61,28 +61,33 @@ class Model(NamedTuple):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder = tmp_path_factory.mktemp("model")
-    found = Model(folder / "m.prunus", folder / "images.npy", folder / "p.png", np.zeros(0, np.float32))
-    write_bundle(found.path, random_bundle(varied_graph(1), 12))
+    model = Model(folder / "m.prunus", folder / "images.npy", folder / "p.png", np.zeros(0, np.float32))
+    write_bundle(model.path, random_bundle(varied_graph(1), 12))
     rng = np.random.default_rng(0)
-    np.save(found.images, rng.standard_normal((3, 3, 12, 12)).astype(np.float32))
-    Image.fromarray(rng.integers(0, 256, (20, 16, 3), dtype=np.uint8)).save(found.picture)
-    predictor = Predictor(found.path)
-    answers = [predictor.logits(np.load(found.images), domain) for domain in predictor.domains]
-    return found._replace(logits=np.stack(answers))
+    np.save(model.images, rng.standard_normal((3, 3, 12, 12)).astype(np.float32))
+    Image.fromarray(rng.integers(0, 256, (20, 16, 3), dtype=np.uint8)).save(model.picture)
+    predictor = Predictor(model.path)
+    answers = [predictor.logits(np.load(model.images), domain) for domain in predictor.domains]
+    return model._replace(logits=np.stack(answers))
 
 
 def _run(command: Sequence[str | Path], **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=CLEAN | more, cwd=ROOT.anchor)
 
 
-def _uv(*arguments: str | Path, **more: str) -> None:
-    """Run uv; where the registry cannot be reached, there is nothing to test."""
+def _try_uv(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run uv; skip the test if the registry cannot be reached."""
     uv = shutil.which("uv") or next(map(str, ROOT.glob(".uv/bin/uv")), None)
     if uv is None:
         pytest.skip("uv is not installed")
     done = _run([uv, *arguments], **more)
     if done.returncode and OFFLINE.search(done.stderr):
         pytest.skip(f"the package registry cannot be reached: {done.stderr.splitlines()[-1]}")
+    return done
+
+
+def _uv(*arguments: str | Path, **more: str) -> None:
+    done = _try_uv(*arguments, **more)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -103,18 +108,23 @@ def test_only_a_registry_that_cannot_be_reached_is_a_reason_to_skip() -> None:
     assert not any(OFFLINE.search(text) for text in FAILED)
 
 
-def _build(folder: Path, build: Path, environment: Mapping[str, str]) -> Path:
-    """Build a wheel, with the tools of this environment if it has them: then nothing is compiled twice."""
+def _try_build(folder: Path, build: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Build a wheel, with the build tools of this environment if it has them."""
     tools = all(map(importlib.util.find_spec, ("scikit_build_core", "nanobind")))
-    own = ["--no-build-isolation"] if tools else []
+    isolation = ["--no-build-isolation"] if tools else []
     target: list[str | Path] = ["--python", sys.executable, "--out-dir", folder, "-C", f"build-dir={build}"]
-    _uv("build", "--quiet", "--wheel", *own, *target, ROOT, **environment)
+    return _try_uv("build", "--wheel", *isolation, *target, ROOT, **environment)
+
+
+def _build(folder: Path, build: Path, **environment: str) -> Path:
+    done = _try_build(folder, build, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def _install(wheel: Path, folder: Path) -> Path:
-    """Install a wheel, and what it asks for, into an environment of its own; gives the folder of its programs."""
+    """Install a wheel and its dependencies into a new environment; return the folder of its programs."""
     _uv("venv", "--quiet", "--python", sys.executable, folder)
     _uv("pip", "install", "--quiet", "--python", folder / "bin/python", wheel)
     return folder / "bin"
@@ -122,7 +132,7 @@ def _install(wheel: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _build(tmp_path_factory.mktemp("wheel"), ROOT / "build/tests", {})
+    return _build(tmp_path_factory.mktemp("wheel"), ROOT / "build/tests")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +143,7 @@ def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def compilerless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pure")
-    wheel = _build(folder, folder / "build", {"CXX": str(folder / "no-such-compiler")})
+    wheel = _build(folder, folder / "build", CXX=str(folder / "no-such-compiler"))
     assert wheel.name.endswith("py3-none-any.whl")
     return _install(wheel, folder / "env")
 
@@ -170,10 +180,12 @@ def test_predict_and_inspect_work_in_the_base_install(base: Path, model: Model) 
     assert done.returncode == 0, done.stderr
     (answer,) = json.loads(done.stdout)
     expected = Predictor(model.path).predict(model.picture, "b")
-    assert [each["label"] for each in answer["predictions"]] == [each.label for each in expected]
+    assert [prediction["label"] for prediction in answer["predictions"]] == [
+        prediction.label for prediction in expected
+    ]
     _assert_same(
-        np.array([each["probability"] for each in answer["predictions"]]),
-        np.array([each.probability for each in expected]),
+        np.array([prediction["probability"] for prediction in answer["predictions"]]),
+        np.array([prediction.probability for prediction in expected]),
         1e-6,
     )
     shown = _run([base / "prunus", "inspect", model.path])
@@ -198,8 +210,22 @@ def test_the_wheel_is_small(wheel: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_wheel_serves_all_later_versions_of_python_from_3_12_on(wheel: Path) -> None:
+    version = f"cp3{sys.version_info.minor}"
+    assert ("-cp312-abi3-" if sys.version_info >= (3, 12) else f"-{version}-{version}-") in wheel.name
+
+
+@pytest.mark.slow
+def test_a_required_native_engine_that_cannot_be_built_is_an_error(tmp_path: Path) -> None:
+    done = _try_build(tmp_path, tmp_path / "build", CXX=str(tmp_path / "missing"), PRUNUS_REQUIRE_NATIVE="1")
+    assert done.returncode != 0
+    assert "the native engine could not be built" in done.stdout + done.stderr
+    assert list(tmp_path.glob("*.whl")) == []
+
+
+@pytest.mark.slow
 def test_importing_the_runtime_is_quick(base: Path) -> None:
-    _run([base / "python", "-c", IMPORT])  # writes what Python keeps of the modules
+    _run([base / "python", "-c", IMPORT])  # writes the bytecode cache
     seconds = [float(_run([base / "python", "-c", IMPORT]).stdout) for _ in range(5)]
     assert min(seconds) < MOST_SECONDS
 
