@@ -19,13 +19,14 @@ from prunus.arrays import Array
 from prunus.bundle.bits import pack_bits, unpack_bits
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import STORED, DType, encode, widened
-from prunus.bundle.file import read_bundle, write_bundle
+from prunus.bundle.file import bundle_bytes, bundle_size, read_bundle, write_bundle
 from prunus.bundle.header import FORMAT_VERSION
 from prunus.bundle.index import Code, decode_index, encode_index
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.errors import BundleError, UnknownNameError
 from prunus.graph.operations import Conv, Mean
 from prunus.images import Preprocess
+from tests.makers.graph_bundles import random_bundle, varied_graph
 
 PREPROCESS = Preprocess(size=8, resize=9, mean=(0, 0, 0), std=(1, 1, 1))
 CONV = Conv(op="conv", inputs=(0,), layer="conv", channels=(2, 3), was=(4, 3), kernel=(1, 1))
@@ -198,14 +199,14 @@ def _conv_of(header: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"channels": [2**16, 2**16], "was": None}, "groups of 65536 inputs, and gets 3"),
+        ({"channels": [2**16, 2**16], "was": None}, "groups of 65536 inputs, but its input has 3"),
         ({"channels": [2**17, 3]}, "less than or equal to 65536"),
         ({"kernel": [10**5, 10**5]}, "less than or equal to 65536"),
         ({"kernel": [0, 1]}, "greater than or equal to 1"),
         ({"kernel": [9, 1]}, "impossible shape"),
         ({"channels": [1, 3]}, "more kernels kept than there are"),
         ({"was": [1, 3]}, "more channels than before it was pruned"),
-        ({"inputs": [1]}, "reads a value that is made after it"),
+        ({"inputs": [1]}, "reads a value that is computed after it"),
         ({"op": "affine"}, "its header cannot be read"),
         ({"pads": [2**16] * 4, "stride": [2**16] * 2}, "impossible pads"),
         ({"slope": float("nan")}, "its header cannot be read"),
@@ -445,3 +446,24 @@ def test_a_weight_that_bfloat16_cannot_hold_is_refused_and_float16_takes_its_lar
         write_bundle(tmp_path / "m.prunus", written, "bfloat16")
     write_bundle(tmp_path / "m.prunus", written, "float16")
     assert read_bundle(tmp_path / "m.prunus").arrays["kernels/conv"].max() == 65504
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    density=st.sampled_from([0.0, 0.02, 0.5, 1.0]),
+    domains=st.lists(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,9}", fullmatch=True), min_size=1, unique=True),
+    text=st.text(),
+    dtype=st.sampled_from(["float32", "float16", "bfloat16"]),
+)
+def test_the_size_of_a_file_is_known_before_it_is_written(
+    seed: int, density: float, domains: list[str], text: str, dtype: DType
+) -> None:
+    drawn = random_bundle(varied_graph(seed), 12, domains, density, seed)
+    bundle = Bundle(drawn.manifest.model_copy(update={"backbone": text, "provenance": {text: [text]}}), drawn.arrays)
+    assert bundle_size(bundle, dtype) == len(bundle_bytes(bundle, dtype))
+
+
+def test_the_size_of_a_file_of_unknown_precision_is_refused(bundle: Bundle) -> None:
+    with pytest.raises(UnknownNameError, match="unknown dtype 'float8'"):
+        bundle_size(bundle, cast("DType", "float8"))

@@ -15,6 +15,7 @@ from prunus.graph.limits import MAX_HEADER
 
 METADATA_KEY = "prunus"
 LENGTH_BYTES = 8
+ALIGNMENT = 8  # spaces after the JSON object fill it to a multiple of this many bytes
 
 
 def read_container(file: IO[bytes], size: int) -> dict[str, Any]:
@@ -39,17 +40,30 @@ def header_text(container: dict[str, Any]) -> str | None:
 
 def check_parts(container: dict[str, Any], parts: dict[str, Part], data_size: int) -> None:
     """Compare what the file says about its arrays with what its header demands: not a byte more or less."""
-    found = {name: entry for name, entry in container.items() if name != "__metadata__"}
-    wanted = {
-        name: {"dtype": part.code, "shape": [part.size], "data_offsets": [part.begin, part.end]}
-        for name, part in parts.items()
-    }
-    for name in sorted(found.keys() | wanted.keys()):
-        if found.get(name) != wanted.get(name):
-            raise BundleError(f"its part {name!r} should be {wanted.get(name)}, is {str(found.get(name))[:200]}")
+    entries = {name: entry for name, entry in container.items() if name != "__metadata__"}
+    expected = _entries(parts)
+    for name in sorted(entries.keys() | expected.keys()):
+        if entries.get(name) != expected.get(name):
+            raise BundleError(f"its part {name!r} should be {expected.get(name)}, is {str(entries.get(name))[:200]}")
     end = max(part.end for part in parts.values())
     if data_size != end:
         raise ValueError(f"it has {data_size} bytes of data, its header is about {end}")
+
+
+def container_size(text: str, parts: dict[str, Part]) -> int:
+    """Return the size in bytes of a file with our header and these parts."""
+    header = json.dumps(
+        {"__metadata__": {METADATA_KEY: text}} | _entries(parts), ensure_ascii=False, separators=(",", ":")
+    )
+    length = len(header.encode())
+    return LENGTH_BYTES + length + -length % ALIGNMENT + max(part.end for part in parts.values())
+
+
+def _entries(parts: dict[str, Part]) -> dict[str, Any]:
+    return {
+        name: {"dtype": part.code, "shape": [part.size], "data_offsets": [part.begin, part.end]}
+        for name, part in parts.items()
+    }
 
 
 def parse_json(text: str) -> Any:  # noqa: ANN401  # any JSON

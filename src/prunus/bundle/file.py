@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors.numpy import save
 
-from prunus.arrays import Array
+from prunus.arrays import Array, Bytes
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.container import METADATA_KEY, check_parts, header_text, parse_json, read_container
+from prunus.bundle.container import METADATA_KEY, check_parts, container_size, header_text, parse_json, read_container
 from prunus.bundle.dtypes import STORED, DType, all_finite, encode
 from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry
 from prunus.bundle.index import encode_index
@@ -28,20 +28,38 @@ def write_bundle(path: Path, bundle: Bundle, dtype: DType = "float32") -> None:
 
 
 def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
-    """Give the content of the model file; the same bundle gives the same bytes."""
-    if dtype not in STORED:
-        raise UnknownNameError("dtype", dtype, STORED)
+    """Return the content of the model file; the same bundle gives the same bytes."""
+    header, indices = _header(bundle, dtype)
     for name, array in bundle.arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise BundleError(f"{name!r} holds numbers that are not finite; train again with a smaller rate")
-    coded = {layer: encode_index(bundle.kept(layer)) for layer in bundle.manifest.convs}
+    arrays = _joined(header, bundle.arrays | indices)
+    digest = hashlib.sha256(_text(header).encode())
+    for part in header.parts():
+        digest.update(arrays[part].data)
+    # one metadata key only: the library writes several in no fixed order
+    return save(arrays, {METADATA_KEY: _text(header.model_copy(update={"sha256": digest.hexdigest()}))})
+
+
+def bundle_size(bundle: Bundle, dtype: DType = "float32") -> int:
+    """Return the size in bytes of the model file without writing it or converting its numbers."""
+    header, _ = _header(bundle, dtype)
+    checksum = "0" * hashlib.sha256().digest_size * 2
+    return container_size(_text(header.model_copy(update={"sha256": checksum})), header.parts())
+
+
+def _header(bundle: Bundle, dtype: DType) -> tuple[FileHeader, dict[str, Bytes]]:
+    """Return the header of a bundle's file, without its checksum, and the encoded index of every layer."""
+    if dtype not in STORED:
+        raise UnknownNameError("dtype", dtype, STORED)
+    indices = {layer: encode_index(bundle.kept(layer)) for layer in bundle.manifest.convs}
     header = FileHeader(
         format_version=FORMAT_VERSION,
         manifest=bundle.manifest,
         dtype=dtype,
         index=tuple(
             IndexEntry(code, index.size, len(bundle.arrays[f"kernels/{layer}"]))
-            for layer, (code, index) in coded.items()
+            for layer, (code, index) in indices.items()
         ),
         norms=_names(bundle, f"norm/{bundle.domains[0]}/"),
         shared=_names(bundle, "shared/"),
@@ -49,12 +67,7 @@ def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
     )
     if problem := header.problem():
         raise BundleError(f"the model cannot be written: {problem}")
-    arrays = _joined(header, bundle.arrays | {f"union/{layer}": index for layer, (_, index) in coded.items()})
-    digest = hashlib.sha256(_text(header).encode())
-    for part in header.parts():
-        digest.update(arrays[part].data)
-    # one metadata key only: the library writes several in no fixed order
-    return save(arrays, {METADATA_KEY: _text(header.model_copy(update={"sha256": digest.hexdigest()}))})
+    return header, {f"union/{layer}": index for layer, (_, index) in indices.items()}
 
 
 def read_bundle(path: Path) -> Bundle:
