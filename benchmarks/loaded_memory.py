@@ -1,12 +1,12 @@
-"""How much memory a loaded model of five domains takes, relative to its file.
+"""Measure how much memory a loaded model of five domains takes, relative to its file.
 
     python -m benchmarks.loaded_memory [--network NAME ...] [--json FILE]
 
-In every domain half of the kernels are off, or 90 %, at random. Each file is loaded in a process of its own that has
-run a small model before, so that code is not counted; "loaded" is the peak until the model can be asked, "one image"
-what its first answer takes on top: activations, and the lists of weights that 1x1 layers select. Wanted is a loaded
-model of less than 1.5 times its file, and with an image that and the image's values, each with a megabyte for what does
-not grow with them: header, pages half full, lists. Needs Linux.
+In every domain 50 % or 90 % of the kernels are off, at random. Each file is loaded in its own process, which has run a
+small model before, so code is not counted. "loaded" is the peak until the model is ready. "one image" is what its first
+answer takes in addition: activations, and the weights that 1x1 layers select. The target is a loaded model of less than
+1.5 times its file; with one image, the image's values are added. Each limit allows one more megabyte for headers, lists
+and half-full pages, which do not grow with the model. Needs Linux.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NETWORKS = {"wrn28_4": 64, "timm/resnet50": 224, "timm/mobilenetv2_100": 224, "t
 DTYPES: tuple[DType, ...] = ("float32", "float16", "bfloat16")
 SPARSITIES = (0.5, 0.9)
 DOMAINS = ("a", "b", "c", "d", "e")
-MOST = 1.5  # times the file
+MAX_RATIO = 1.5  # of loaded model to file
 FIXED = 1_000_000  # bytes
 
 PROBE = """
@@ -57,16 +57,16 @@ small = list(ask(sys.argv[1]))
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # forget the peak
 before, peaks = status("VmRSS"), []
-for found in ask(sys.argv[2]):
+for answer in ask(sys.argv[2]):
     peaks.append(status("VmHWM") - before)
-    predictor = found if len(peaks) == 1 else predictor
+    predictor = answer if len(peaks) == 1 else predictor
 print(json.dumps([*peaks, predictor._engine.image_bytes]))
 """
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model: bytes of its file, of its process once it is loaded and once it has answered, and of activations."""
+    """The bytes of one model: its file, its process when loaded and after one image, and its activations."""
 
     network: str
     off: float
@@ -85,13 +85,13 @@ class Row:
         return self.used - self.loaded
 
     @property
-    def is_little(self) -> bool:
-        room = MOST * self.file + FIXED
+    def is_within_limits(self) -> bool:
+        room = MAX_RATIO * self.file + FIXED
         return self.loaded < room and self.used < room + self.activations + FIXED
 
 
 def measure(path: Path, small: Path) -> tuple[int, int, int]:
-    """Give the bytes that a model takes loaded, with one image, and for the activations of one."""
+    """Return the bytes of a model when loaded, after one image, and of one image's activations."""
     done = subprocess.run([sys.executable, "-c", PROBE, small, path], capture_output=True, text=True, check=True)
     loaded, used, activations = json.loads(done.stdout)
     return loaded, used, activations
@@ -103,7 +103,7 @@ def load(name: str, size: int | None) -> Backbone:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", action="append", help=f"{', '.join(NETWORKS)} unless given")
+    parser.add_argument("--network", action="append", help=f"default: {', '.join(NETWORKS)}")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     rows: list[Row] = []
@@ -118,7 +118,7 @@ def main() -> None:
                     write_bundle(path, bundle, dtype)
                     rows.append(Row(name, sparsity, dtype, path.stat().st_size, *measure(path, small)))
     table = Table(
-        title=f"megabytes; wanted: loaded less than {MOST} x the file + 1",
+        title=f"megabytes; target: loaded less than {MAX_RATIO} x the file + 1",
         box=SIMPLE,
         padding=(0, 1, 0, 0),
         pad_edge=False,
@@ -136,7 +136,7 @@ def main() -> None:
         arguments.json.write_text(
             json.dumps({"machine": describe_machine(), "rows": [asdict(row) for row in rows]}, indent=2) + "\n"
         )
-    if over := [f"{row.network} {row.dtype}" for row in rows if not row.is_little]:
+    if over := [f"{row.network} {row.dtype}" for row in rows if not row.is_within_limits]:
         sys.exit(f"too much memory: {', '.join(over)}")
 
 

@@ -1,4 +1,4 @@
-"""Models with random weights whose kernels are switched off at random, for measurements that need no training."""
+"""Models with random weights and random masks, for measurements without training."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ CLASSES = ("a", "b")
 
 
 def random_model(backbone: Backbone, sparsity: float, domains: tuple[str, ...] = ("domain",)) -> Bundle:
-    """Pack a network of which every domain uses other kernels."""
+    """Pack a network in which each domain uses its own random kernels."""
     net = adapt(backbone, dict.fromkeys(domains, CLASSES), "union").eval()
     assert net.switches is not None
-    scores, generator = net.switches.scores_DM, torch.Generator().manual_seed(0)
+    scores = net.switches.scores_DM
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         scores.copy_(torch.where(torch.rand(scores.shape, generator=generator) < sparsity, -1.0, 1.0))
     entry = DomainEntry(classes=CLASSES, preprocess=backbone.preprocess)

@@ -1,4 +1,4 @@
-"""The native kernels of every instruction set compute what the operations mean."""
+"""The native kernels of every instruction set compute what the graph describes."""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -38,14 +38,14 @@ def _images(bundle: Bundle, count: int, seed: int = 0) -> Floats:
 def _assert_exact(bundle: Bundle, images: Floats, kernels: str, threads: int = 1) -> None:
     engine = NativeEngine(bundle, threads, kernels)
     for domain in bundle.domains:
-        expected, found = exact_logits(bundle, images, domain), engine.logits(images, domain)
-        assert found.shape == expected.shape
+        expected, logits = exact_logits(bundle, images, domain), engine.logits(images, domain)
+        assert logits.shape == expected.shape
         scale = max(1e-3, float(np.abs(expected).max()))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE * scale, err_msg=f"{kernels}, {threads}")
+        np.testing.assert_allclose(logits, expected, rtol=0, atol=TOLERANCE * scale, err_msg=f"{kernels}, {threads}")
 
 
 def _source(height: int, width: int, count: int) -> tuple[int, dict[str, Any]]:
-    """Give an operation that makes a value of any shape, and the size of the image that it needs."""
+    """Return the image size for a value of any shape, and an operation that computes it."""
     size = max(height, width)
     kernel = (size - height + 1, size - width + 1)
     return size, convolution("source", [0], (count, 3), kernel=kernel, pads=(0, 0, 0, 0), activation="tanh")
@@ -54,7 +54,7 @@ def _source(height: int, width: int, count: int) -> tuple[int, dict[str, Any]]:
 def _draw_convolution(data: st.DataObject) -> tuple[int, list[dict[str, Any]]]:
     groups = data.draw(st.sampled_from([1, 1, 2, 3, 8]))
     in_group, out_group = data.draw(channels if groups < 8 else sides), data.draw(channels if groups < 8 else sides)
-    kernel, stride = ((data.draw(each), data.draw(each)) for each in (kernel_sides, sides))
+    kernel, stride = ((data.draw(strategy), data.draw(strategy)) for strategy in (kernel_sides, sides))
     dilation = data.draw(st.sampled_from([(1, 1), (1, 1), (2, 2), (1, 3)]))
     pads = data.draw(
         st.one_of(
@@ -66,12 +66,12 @@ def _draw_convolution(data: st.DataObject) -> tuple[int, list[dict[str, Any]]]:
     height, width = data.draw(pixels), data.draw(pixels)
     size, source = _source(height, width, groups * in_group)
     settings = {"kernel": kernel, "stride": stride, "pads": pads, "dilation": dilation}
-    found = [source, convolution("under_test", [1], (groups * out_group, in_group), groups=groups, **settings)]
-    found[1] |= {"activation": data.draw(activations), "slope": 0.3}
+    operations = [source, convolution("under_test", [1], (groups * out_group, in_group), groups=groups, **settings)]
+    operations[1] |= {"activation": data.draw(activations), "slope": 0.3}
     if data.draw(st.booleans()):  # a convolution of the same windows makes the residual
-        found.insert(1, convolution("residual", [1], (groups * out_group, groups * in_group), **settings))
-        found[2]["inputs"] = (1, 2)
-    return size, found
+        operations.insert(1, convolution("residual", [1], (groups * out_group, groups * in_group), **settings))
+        operations[2]["inputs"] = (1, 2)
+    return size, operations
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
@@ -79,9 +79,9 @@ def _draw_convolution(data: st.DataObject) -> tuple[int, list[dict[str, Any]]]:
 @given(st.data(), seeds, counts, densities)
 def test_any_convolution_is_exact(kernels: str, data: st.DataObject, seed: int, count: int, density: float) -> None:
     size, operations = _draw_convolution(data)
-    own = {"source": 1.0, "residual": 0.5, "under_test": density}
+    shares = {"source": 1.0, "residual": 0.5, "under_test": density}
     try:
-        bundle = random_bundle(make_graph(*operations), size, density=own, seed=seed)
+        bundle = random_bundle(make_graph(*operations), size, density=shares, seed=seed)
     except BundleError:  # its windows are larger than its image
         assume(False)
     _assert_exact(bundle, _images(bundle, count, seed), kernels, data.draw(st.sampled_from([1, 2])))
@@ -92,7 +92,7 @@ def test_any_convolution_is_exact(kernels: str, data: st.DataObject, seed: int, 
 @given(st.data(), seeds, counts)
 def test_any_pool_is_exact(kernels: str, data: st.DataObject, seed: int, count: int) -> None:
     size, source = _source(data.draw(pixels), data.draw(pixels), data.draw(channels))
-    kernel, stride = ((data.draw(each), data.draw(each)) for each in (kernel_sides, sides))
+    kernel, stride = ((data.draw(strategy), data.draw(strategy)) for strategy in (kernel_sides, sides))
     pads = data.draw(st.tuples(*[st.integers(0, k - 1) for k in (*kernel, *kernel)]))
     pool: dict[str, Any] = {"op": "pool", "inputs": (1,), "kernel": kernel, "stride": stride, "pads": pads}
     pool |= {key: data.draw(st.booleans()) for key in ("ceil", "count_pads")}
@@ -156,9 +156,9 @@ def test_neither_other_images_nor_other_domains_change_an_answer(kernels: str, t
     alone = {domain: NativeEngine(bundle, threads, kernels).logits(images, domain) for domain in bundle.domains}
     assert not np.allclose(alone["a"], alone["b"], atol=0.1)
     engine = NativeEngine(bundle, threads, kernels)
-    for place, domain in enumerate("abcacbbacba"):
-        one = engine.logits(images[place : place + 1], domain)
-        assert np.array_equal(one, alone[domain][place : place + 1])
+    for index, domain in enumerate("abcacbbacba"):
+        one = engine.logits(images[index : index + 1], domain)
+        assert np.array_equal(one, alone[domain][index : index + 1])
         assert np.array_equal(engine.logits(images, domain), alone[domain])
 
 

@@ -1,4 +1,4 @@
-"""What is too large for the native engine is refused, and forked children can use and leave a predictor."""
+"""Models too large for the native engine are refused, and forked children can use a predictor."""
 
 import os
 import signal

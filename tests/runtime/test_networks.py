@@ -1,4 +1,4 @@
-"""Whole networks of the zoo, pruned and packed, give the masked networks' logits without torch."""
+"""Whole networks of the zoo, pruned and packed, compute the masked networks' logits in every engine."""
 
 import pytest
 

@@ -37,8 +37,8 @@ def _by_hand(bundle: Bundle, images: Values, domain: str) -> Tensor:
     """Compute the graph above with torch, operation by operation, in float64."""
 
     def tensor(number: int, role: str, value: float) -> Tensor:
-        found = bundle.tensor(domain, number, role)
-        return torch.tensor(value).double() if found is None else torch.from_numpy(found).double()
+        stored = bundle.tensor(domain, number, role)
+        return torch.tensor(value).double() if stored is None else torch.from_numpy(stored).double()
 
     def conv(x: Tensor, number: int, layer: str, padding: tuple[int, int, int, int], **settings: Any) -> Tensor:  # noqa: ANN401
         weight = torch.from_numpy(bundle.weight(layer, bundle.mask(domain, layer))).double()
@@ -84,18 +84,18 @@ def test_threads_get_the_answers_that_one_thread_gets() -> None:
     bundle, images = random_bundle(GRAPH, 8), _normal(0, 2, 3, 8, 8).astype(np.float32)
     expected = {domain: NumpyEngine(bundle).logits(images, domain) for domain in bundle.domains}
     engine = NumpyEngine(bundle)
-    found: list[tuple[str, Values]] = []
+    answers: list[tuple[str, Values]] = []
 
     def work() -> None:
-        found.extend((domain, engine.logits(images, domain)) for domain in (*bundle.domains, *bundle.domains))
+        answers.extend((domain, engine.logits(images, domain)) for domain in (*bundle.domains, *bundle.domains))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 16
-    assert all(np.array_equal(logits, expected[domain]) for domain, logits in found)
+    assert len(answers) == 16
+    assert all(np.array_equal(logits, expected[domain]) for domain, logits in answers)
 
 
 def test_no_images_give_no_answers_and_those_that_are_not_finite_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""One predictor serves all domains: mixed batches, many threads, little memory, and clear words for what is wrong."""
+"""One predictor serves all domains: mixed batches, many threads, little memory, and clear errors."""
 
 import json
 import os
@@ -54,9 +54,9 @@ def test_logits_of_a_mixed_batch_are_those_of_separate_calls(predictor: Predicto
     images, names = _images(11), list("abcacbbacba")
     mixed = predictor.logits(images, names)
     assert len(mixed) == 11
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         np.testing.assert_allclose(
-            mixed[place], predictor.logits(images[place : place + 1], name)[0], rtol=1e-5, atol=1e-5
+            mixed[index], predictor.logits(images[index : index + 1], name)[0], rtol=1e-5, atol=1e-5
         )
     others = predictor.logits(images, names[::-1])
     assert not np.allclose(mixed[0], predictor.logits(images[:1], "b")[0], atol=0.1)
@@ -66,14 +66,14 @@ def test_logits_of_a_mixed_batch_are_those_of_separate_calls(predictor: Predicto
 def test_predictions_of_a_mixed_batch_are_those_of_separate_calls(predictor: Predictor) -> None:
     pictures, names = _pictures(5), ("b", "a", "c", "a", "b")
     mixed = predictor.predict(pictures, names, top=2)
-    for picture, name, found in zip(pictures, names, mixed, strict=True):
+    for picture, name, predictions in zip(pictures, names, mixed, strict=True):
         alone = predictor.predict(picture, name, top=2)
-        assert [each.label for each in found] == [each.label for each in alone]
-        probabilities = [each.probability for each in found]
-        np.testing.assert_allclose(probabilities, [each.probability for each in alone], atol=1e-5)
+        assert [prediction.label for prediction in predictions] == [prediction.label for prediction in alone]
+        probabilities = [prediction.probability for prediction in predictions]
+        np.testing.assert_allclose(probabilities, [prediction.probability for prediction in alone], atol=1e-5)
         assert probabilities == sorted(probabilities, reverse=True)
     ten = predictor.predict(pictures, names, top=3, crops=10)
-    assert all(abs(sum(each.probability for each in found) - 1) < 1e-5 for found in ten)
+    assert all(abs(sum(prediction.probability for prediction in predictions) - 1) < 1e-5 for predictions in ten)
 
 
 def test_nothing_gives_nothing(predictor: Predictor) -> None:
@@ -141,9 +141,9 @@ def test_a_domain_that_is_no_name_is_refused(predictor: Predictor, domain: Any) 
 
 
 def test_one_number_that_is_not_finite_is_found_wherever_it_is(predictor: Predictor) -> None:
-    for place in ((0, 0, 0, 0), (8, 1, 5, 7), (10, 2, 11, 11)):
+    for index in ((0, 0, 0, 0), (8, 1, 5, 7), (10, 2, 11, 11)):
         images = _images(11)
-        images[place] = np.inf
+        images[index] = np.inf
         with pytest.raises(DataError, match="not finite"):
             predictor.logits(images, "b")
 
@@ -174,8 +174,8 @@ def test_a_file_of_another_format_version_is_refused(model: Path, tmp_path: Path
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(content[8 : 8 + length])
     (key,) = header["__metadata__"]
-    own = json.loads(header["__metadata__"][key]) | {"format_version": FORMAT_VERSION + 1}
-    text = json.dumps(header | {"__metadata__": {key: json.dumps(own)}}).encode()
+    metadata = json.loads(header["__metadata__"][key]) | {"format_version": FORMAT_VERSION + 1}
+    text = json.dumps(header | {"__metadata__": {key: json.dumps(metadata)}}).encode()
     other = tmp_path / "newer.prunus"
     other.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
     with pytest.raises(BundleError, match=f"format version {FORMAT_VERSION + 1}, this Prunus reads {FORMAT_VERSION}"):
@@ -210,10 +210,10 @@ def test_what_a_predictor_gave_outlives_it_and_it_needs_its_bundle_no_more(model
     expected = predictor.logits(images, "a").copy()
     predictor.bundle.arrays.clear()  # the engine keeps the kernels that it reads
     filler = [np.full(1000, np.nan, np.float32) for _ in range(500)]
-    found = predictor.logits(images, "a")
+    logits = predictor.logits(images, "a")
     del predictor
     assert len(filler) == 500
-    assert np.array_equal(found, expected)
+    assert np.array_equal(logits, expected)
 
 
 CLASSES = dict.fromkeys("abcde", ("x", "y", "z"))

@@ -153,18 +153,18 @@ def _answers(python: Path | str, model: Model, **more: str) -> tuple[Floats, sub
     answers.unlink(missing_ok=True)
     done = _run([python, "-c", PREDICT, model.path, model.images, answers], **more)
     assert done.returncode == 0, done.stderr
-    found: Floats = np.load(answers)
-    return found, done
+    logits: Floats = np.load(answers)
+    return logits, done
 
 
-def _assert_same(found: Floats, expected: Floats, tolerance: float) -> None:
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * float(np.abs(expected).max()))
+def _assert_same(logits: Floats, expected: Floats, tolerance: float) -> None:
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=tolerance * float(np.abs(expected).max()))
 
 
 @pytest.mark.slow
 def test_the_base_install_gives_the_same_logits_without_torch(base: Path, model: Model) -> None:
-    found, done = _answers(base / "python", model)
-    _assert_same(found, model.logits, 1e-6)
+    logits, done = _answers(base / "python", model)
+    _assert_same(logits, model.logits, 1e-6)
     assert done.stdout.strip() == "[] False"
     assert done.stderr == ""
 
@@ -232,8 +232,8 @@ def test_importing_the_runtime_is_quick(base: Path) -> None:
 
 @pytest.mark.slow
 def test_without_a_compiler_numpy_gives_the_same_answers_and_says_so_once(compilerless: Path, model: Model) -> None:
-    found, done = _answers(compilerless / "python", model)
-    _assert_same(found, model.logits, 1e-5)
+    logits, done = _answers(compilerless / "python", model)
+    _assert_same(logits, model.logits, 1e-5)
     assert done.stderr.count("RuntimeWarning: the native engine is missing") == 1
     assert done.stdout.strip() == "[] False"
     _, chosen = _answers(compilerless / "python", model, PRUNUS_ENGINE="numpy")
