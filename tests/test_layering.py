@@ -29,20 +29,28 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backbone": {"config", "images", "samples"},
     "masks": {"backbone"},
     "methods": {"masks", "backbone", "config", "measure", "losses"},
-    "measure": {"config", "data", "images", "probabilities"},
+    "measure": {"bundle", "config", "data", "graph", "images", "probabilities"},
     "run_folder": set(),
     "training": LEARNING | {"losses", "measure", "run_folder"},
-    "timing": {"measure"},
+    "evaluation": {
+        *("backbone", "bundle", "config", "data", "lowering", "measure", "methods", "probabilities", "recipes"),
+        *("runtime", "training"),
+    },
+    "comparison": {
+        *("backbone", "config", "data", "evaluation", "losses", "measure", "methods", "recipes", "report"),
+        *("run_folder", "timing", "training"),
+    },
+    "timing": {"backbone", "bundle", "config", "lowering", "masks", "measure", "methods", "onnx", "runtime"},
     "graph": set(),
     "bundle": {"graph", "images"},
     "lowering": {"backbone", "masks", "graph", "bundle"},
     "runtime": {"graph", "bundle", "images", "probabilities"},
     "onnx": {"backbone", "masks", "lowering", "graph", "bundle", "runtime", "images"},
-    "serving": {"bundle", "config", "images", "probabilities", "runtime", "samples"},
+    "serving": {"bundle", "config", "images", "measure", "probabilities", "runtime", "samples"},
     "report": {"measure", "recipes", "run_folder"},
     "verbs": LEARNING
     | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
-    | {"serving", "samples", "timing", "run_folder"},
+    | {"serving", "samples", "timing", "run_folder", "evaluation", "comparison"},
     "cli": {
         "data",
         "onnx",

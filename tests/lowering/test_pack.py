@@ -22,10 +22,10 @@ from prunus.lowering.build import build_graph
 from prunus.lowering.pack import pack
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
+from prunus.measure.bundle_cost import bundle_costs
 from prunus.methods.costs import network_costs
 from prunus.methods.table import METHODS, adapt
 from prunus.runtime.numpy_engine import NumpyEngine
-from prunus.verbs.evaluate import bundle_costs
 from tests.makers.masked_networks import switch_masks
 from tests.makers.odd_networks import mean, odd_net
 

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from prunus.backbone.zoo import load_backbone
 from prunus.config import BackboneChoice
 from prunus.masks.layout import switch_layout
-from prunus.measure.cost import CostReport, DomainCost, count_layer
+from prunus.measure.cost import CostReport, DomainCost, count_layer, count_packed_layer
 
 SHAPES = {"stem": (4, 3, 9, 64), "down": (8, 4, 1, 16), "depthwise": (8, 1, 25, 16)}  # O, I, area, positions
 Masks = dict[str, npt.NDArray[np.bool_]]
@@ -82,7 +82,7 @@ def test_the_source_domain_counts_as_one_in_the_other_convention() -> None:
 
 def test_layers_that_lost_channels_are_counted_against_the_whole_layer() -> None:
     mask = np.array([[[True, False]], [[True, True]]])
-    layer = count_layer("c", mask, 9, 4, num_kernels=20)
+    layer = count_packed_layer("c", np.packbits(mask.reshape(2, -1), axis=1), 20, 9, 4)
     report = CostReport(("a", "b"), (layer,), (DomainCost(), DomainCost()))
     assert (report.usage("a"), report.union(), report.intersection()) == (1 / 20, 2 / 20, 1 / 20)
     assert (report.macs("a"), report.dense_macs(), report.params_ratio()) == (36, 20 * 36, 0.1)

@@ -13,8 +13,8 @@ import prunus
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
 from prunus.cli.app import app
+from prunus.measure.bundle_cost import bundle_costs
 from prunus.report.card import escape, fence
-from prunus.verbs.evaluate import bundle_costs
 from tests.makers.graph_bundles import random_bundle, varied_graph
 from tests.makers.run_folders import HOSTILE
 

@@ -15,8 +15,9 @@ from prunus.cli.app import app
 from prunus.config import BackboneChoice
 from prunus.errors import UnknownNameError
 from prunus.lowering.pack import pack
+from prunus.measure.bundle_cost import bundle_costs
 from prunus.methods.table import adapt
-from prunus.verbs.bench import promised_speed_up
+from prunus.timing.speeds import promised_speed_up
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
 
@@ -43,7 +44,7 @@ def test_every_engine_is_timed_for_every_domain_and_number_of_threads(model: Pat
         for threads in (1, 2)
         for engine, domains in {
             "Prunus": ("birds", "signs"),
-            "ONNX baked": ("birds", "signs"),
+            "ONNX pruned": ("birds", "signs"),
             "ONNX dense": (None,),
             "PyTorch dense": (None,),
         }.items()
@@ -64,14 +65,14 @@ def test_the_promise_is_the_share_of_multiply_accumulates() -> None:
         area = conv.kernel[0] * conv.kernel[1]
         dense += conv.out_channels * conv.in_channels * area * conv.positions
         used += int((bundle.weight(layer, bundle.mask("a", layer)) != 0).any((2, 3)).sum()) * area * conv.positions
-    assert promised_speed_up(bundle, "a") == pytest.approx(dense / used)
+    assert promised_speed_up(bundle_costs(bundle), "a") == pytest.approx(dense / used)
 
 
 def test_what_is_not_installed_is_left_out_and_said(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     found = prunus.bench(model, threads=[1], domains=["birds"], batch=1, rounds=1)
     assert {each.engine for each in found.speeds} == {"Prunus", "PyTorch dense"}
-    assert set(found.missing) == {"ONNX baked", "ONNX dense"}
+    assert set(found.missing) == {"ONNX pruned", "ONNX dense"}
     assert found.gains == ()
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import prunus
+from prunus.comparison.plan import plan_comparison
 from prunus.config import Recipe, Sharing
 from prunus.errors import BundleError, PrunusError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
 from prunus.measure.comparison import Comparison
@@ -21,9 +22,9 @@ from prunus.methods.table import METHODS
 from prunus.recipes import load_recipe
 from prunus.report.comparison import to_csv, to_latex, to_markdown
 from prunus.run_folder import RunFolder
+from prunus.training.continuing import train_or_continue
 from prunus.training.observers import Observer
-from prunus.verbs.compare import compare, plan_comparison
-from prunus.verbs.train import train_or_go_on
+from prunus.verbs.compare import compare
 
 SHARED = ("feature", "finetune", "bn", "union-0.5", "union-0.25", "taps", "taps-sparsity=0.5")
 CHOSEN = ("bn", "union", "taps", "taps:sparsity=0.5")
@@ -113,7 +114,7 @@ def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, 
         trained.append(title.split()[1])
         return [_Stop(2)] if "union-0.5" in title else []
 
-    with pytest.raises(TrainingInterrupted, match=r"at union-0.5; what was done is saved: go on with the same command"):
+    with pytest.raises(TrainingInterrupted, match=r"at union-0.5; finished work is saved: continue with the same command"):
         _compare(recipe, tmp_path / "stopped", observers=stopping)
     assert trained[-1] == "union-0.5"
     done = {name: RunFolder(tmp_path / "stopped" / name).checkpoint.stat().st_mtime_ns for name in trained[:-1]}
@@ -240,12 +241,12 @@ def test_the_same_method_written_in_several_ways_is_one_row(recipe: Recipe) -> N
 def test_a_method_that_cannot_be_trained_does_not_keep_the_others_from_it(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(recipe: Recipe, out: Path, *more: object) -> Path:
+    def failing(recipe: Recipe, out: Path, *more: object) -> None:
         if out.name == "bn":
             raise TrainingError("the loss is not a number")
-        return train_or_go_on(recipe, out, *more)  # type: ignore[arg-type]
+        train_or_continue(recipe, out, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("prunus.verbs.compare.train_or_go_on", failing)
+    monkeypatch.setattr("prunus.comparison.trials.train_or_continue", failing)
     found = compare(recipe, tmp_path / "out", ("bn", "piggyback"), (0.5,), device="cpu")
     assert found.failed == {"bn": "the loss is not a number"}
     assert [row.name for row in found.rows] == ["feature", "finetune", "piggyback"]

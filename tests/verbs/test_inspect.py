@@ -15,7 +15,7 @@ from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.cli.app import app
 from prunus.graph.operations import Conv
 from prunus.images import Preprocess
-from prunus.verbs.evaluate import bundle_costs
+from prunus.measure.bundle_cost import bundle_costs
 from prunus.verbs.inspect import inspect
 
 LAYERS = [f"stages.{each}.blocks.downsampling.with.a.long.name.conv{each}" for each in range(3)]

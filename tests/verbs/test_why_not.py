@@ -3,7 +3,7 @@
 import pytest
 
 from prunus.config import BackboneChoice
-from prunus.verbs.dense import why_not_a_file
+from prunus.timing.dense import why_not_a_file
 
 
 @pytest.mark.parametrize("name", ["wrn28_4", "timm/resnet18"])

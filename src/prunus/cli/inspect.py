@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ from rich.table import Table
 from prunus.cli.options import AsJson, print_json
 
 if TYPE_CHECKING:
-    from prunus.verbs.inspect import Inspection
+    from prunus.measure.inspection import Inspection
 
 NARROWEST = 24  # characters that a layer's name needs to be told from others
 
@@ -26,7 +25,7 @@ def command(model: Annotated[Path, typer.Argument(help="A model file.")], as_jso
 
     found = inspect(model)
     if as_json:
-        print_json(asdict(found))
+        print_json(found.model_dump(mode="json"))
         return
     console = Console(highlight=False)
     console.print(

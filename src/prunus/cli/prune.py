@@ -19,17 +19,16 @@ def command(
 ) -> None:
     """Drop every kernel that no domain uses and write one model file."""
     from prunus.bundle.file import read_bundle
+    from prunus.measure.bundle_cost import bundle_costs
     from prunus.report.tables import megabytes, percent
     from prunus.verbs.prune import prune
 
     path = prune(run, out, cast("DType", dtype))  # an unknown one is refused by name
     bundle = read_bundle(path)
-    kept = sum(len(bundle.arrays[f"kernels/{layer}"]) for layer in bundle.manifest.convs)
-    share = kept / sum(conv.dense_kernels for conv in bundle.manifest.convs.values())
-    size, dense = path.stat().st_size, bundle.manifest.dense_bytes
+    dense = megabytes(bundle.manifest.dense_bytes)
     Console().print(
-        f"{path}: {megabytes(size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}); "
-        f"{percent(share)} of the kernels kept; the dense backbone alone is {megabytes(dense)}",
+        f"{path}: {megabytes(path.stat().st_size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}); "
+        f"{percent(bundle_costs(bundle).union())} of the kernels kept; the dense backbone alone is {dense}",
         highlight=False,
         markup=False,
         soft_wrap=True,

@@ -6,25 +6,31 @@ Legend: D = domains, M = kernels, B = bytes of eight kernels each.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-BITS = np.array([value.bit_count() for value in range(256)], dtype=np.uint8)  # how many are set in a byte
+from prunus.arrays import Bools, Bytes, Doubles, Integers
 
-
-def count_shared(packed_DB: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Count for every pair of domains the kernels that both use; the diagonal is what each uses."""
-    rows = [BITS[packed_DB & packed_B].sum(axis=1, dtype=np.int64) for packed_B in packed_DB]
-    return np.stack(rows)
+BITS_SET = np.array([value.bit_count() for value in range(256)], dtype=np.uint8)  # by value of a byte
 
 
-def sharing_of(both_DD: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Give for every pair of domains kernels both use / kernels either uses (Jaccard); 1 where neither uses any."""
+def count_bits(packed: Bytes) -> Integers:
+    """Count the bits that are set, over the last axis."""
+    counts: Integers = BITS_SET[packed].sum(axis=-1, dtype=np.int64)
+    return counts
+
+
+def count_shared(packed_DB: Bytes) -> Integers:
+    """Count for every pair of domains the kernels that both use; the diagonal holds what each uses."""
+    return np.stack([count_bits(packed_DB & packed_B) for packed_B in packed_DB])
+
+
+def sharing_of(both_DD: Integers) -> Doubles:
+    """Return for every pair of domains kernels both use / kernels either uses (Jaccard); 1 if neither uses any."""
     sizes_D = both_DD.diagonal()
     either_DD = sizes_D[:, None] + sizes_D - both_DD
-    shares_DD: npt.NDArray[np.float64] = np.where(either_DD > 0, both_DD / np.maximum(either_DD, 1), 1.0)
+    shares_DD: Doubles = np.where(either_DD > 0, both_DD / np.maximum(either_DD, 1), 1.0)
     return shares_DD
 
 
-def sharing_matrix(mask_DM: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """Give the sharing of domains whose masks are switches one by one."""
+def sharing_matrix(mask_DM: Bools) -> Doubles:
+    """Return the sharing of domains from their unpacked masks."""
     return sharing_of(count_shared(np.packbits(mask_DM, axis=1)))

@@ -43,5 +43,5 @@ def speed_figure(benchmark: Benchmark) -> Figure:
 
 
 def _colour(engine: str) -> str:
-    table = {"Prunus": COLOURS[0], "ONNX baked": COLOURS[7]}
+    table = {"Prunus": COLOURS[0], "ONNX pruned": COLOURS[7], "ONNX baked": COLOURS[7]}  # the last is in earlier files
     return table.get(engine, GREY)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 from starlette.requests import Request
 
 from prunus.bundle.bundle import Bundle
+from prunus.measure.bundle_cost import bundle_costs
 from prunus.runtime.predictor import Predictor
 from prunus.serving.admission import Admission
 from prunus.serving.answers import DomainAnswer, DomainsAnswer, ExampleAnswer, LimitsAnswer
@@ -71,16 +71,16 @@ def service_of(request: Request) -> Service:
 
 def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, examples: Examples) -> DomainsAnswer:
     """Describe all domains of a model, once: the answer never changes."""
-    usages, union = usage_shares(bundle)
+    costs = bundle_costs(bundle)
     return DomainsAnswer(
         model=name,
         backbone=bundle.manifest.backbone,
-        usage=union,
+        usage=costs.union(),
         domains=[
             DomainAnswer(
                 name=domain,
                 classes=list(entry.classes),
-                usage=usages[domain],
+                usage=costs.usage(domain),
                 examples=[
                     ExampleAnswer(name=each.name, path=f"examples/{domain}/{number}")
                     for number, each in enumerate(examples.get(domain, []))
@@ -92,12 +92,3 @@ def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, example
             upload_bytes=settings.max_upload_bytes, images=settings.max_images, pixels=settings.max_pixels
         ),
     )
-
-
-def usage_shares(bundle: Bundle) -> tuple[dict[str, float], float]:
-    """Give which share of the dense network's kernels each domain uses, and all of them together."""
-    masks = bundle.layer_masks()
-    dense = sum(conv.dense_kernels for conv in bundle.manifest.convs.values())
-    used_D = np.sum([mask_DOI.sum((1, 2)) for mask_DOI in masks.values()], axis=0)
-    union = sum(int(mask_DOI.any(0).sum()) for mask_DOI in masks.values())
-    return {domain: int(used) / dense for domain, used in zip(bundle.domains, used_D, strict=True)}, union / dense

@@ -38,15 +38,15 @@ def file_contents(file: Path) -> Contents:
 
 def run_contents(folder: Path) -> Contents:
     """Open a run, which takes torch."""
+    from prunus.evaluation.subject import open_subject  # noqa: PLC0415
     from prunus.training.run import open_run  # noqa: PLC0415  # torch, and only without a model file
-    from prunus.verbs.evaluate import open_subject  # noqa: PLC0415
 
     costs = open_subject(folder, "cpu").costs
     layers = tuple(
         LayerUsage(
             layer.name,
             layer.num_kernels,
-            {name: used / layer.num_kernels for name, used in zip(costs.domains, layer.used, strict=True)},
+            costs.layer_usage(layer),
             layer.union / layer.num_kernels,
         )
         for layer in costs.layers

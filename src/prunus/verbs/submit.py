@@ -1,4 +1,4 @@
-"""Answer the Visual Decathlon's test images and write the file that the challenge takes."""
+"""Classify the Visual Decathlon's test images and write the file that the challenge accepts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from prunus.data.coco import refuse_repeated
 from prunus.data.decathlon import category_id
 from prunus.data.submissions import write_results
 from prunus.errors import RecipeError
-from prunus.verbs.evaluate import classify_domains, open_subject
+from prunus.evaluation.classifying import classify_domains
+from prunus.evaluation.subject import open_subject
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What was written, and which sets it lacks."""
+    """The file that was written, its images by set, and the sets that it lacks."""
 
     path: Path
     images: dict[str, int]
@@ -34,14 +35,14 @@ def submit(
     """Classify the test images of every set of a run or model file and write a zipped results.json."""
     subject = open_subject(Path(target), device)
     if subject.recipe.benchmark != DECATHLON.name:
-        raise RecipeError(f'{target} was not trained with benchmark = "decathlon", so its answers have no image ids')
-    answers: dict[int, int] = {}
+        raise RecipeError(f'{target} was not trained with benchmark = "decathlon", so its images have no ids')
+    categories: dict[int, int] = {}
     images: dict[str, int] = {}
-    for choice, labels, stored, _ in classify_domains(subject, "test", data, crops, use_cache, True):
-        number = DECATHLON.find(choice.name).number
-        images[choice.name] = len(stored)
-        refuse_repeated([*answers, *stored.image_ids], f"test image ids of {choice.name} and the sets before it")
-        pairs = zip(stored.image_ids, labels.tolist(), strict=True)
-        answers |= {image: category_id(number, label) for image, label in pairs}
-    write_results(Path(out), answers)
+    for answers in classify_domains(subject, "test", data, crops, use_cache, unlabelled=True):
+        ids = answers.images.image_ids
+        number = DECATHLON.find(answers.domain).number
+        refuse_repeated([*categories, *ids], f"test image ids of {answers.domain} and the sets before it")
+        categories |= {i: category_id(number, label) for i, label in zip(ids, answers.labels.tolist(), strict=True)}
+        images[answers.domain] = len(ids)
+    write_results(Path(out), categories)
     return Submission(Path(out), images, tuple(name for name in DECATHLON.names() if name not in images))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prunus.backbone.zoo import ZOO, load_backbone
 from prunus.config import BackboneChoice
-from prunus.masks.layout import switch_layout
+from prunus.methods.costs import dense_costs
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ def zoo(names: Sequence[str] = ()) -> list[ZooRow]:
 
 def _describe(name: str) -> ZooRow:
     backbone = load_backbone(BackboneChoice(name=name, weights="random"))
-    convs = switch_layout(backbone.network).convs
+    costs = dense_costs(backbone)
     entry = ZOO.get(name)
     return ZooRow(
         name,
         backbone.preprocess.size,
-        sum(conv.num_kernels * conv.kernel_area for conv in convs),
-        sum(conv.num_kernels for conv in convs),
-        sum(conv.num_kernels * conv.kernel_area * backbone.probe.positions.get(conv.name, 0) for conv in convs),
+        costs.dense_weights(),
+        costs.num_kernels(),
+        costs.dense_macs(),
         f"bundled ({entry.trained_on})" if entry else "timm, from the hub or a local file",
         entry.top1 if entry else None,
     )

@@ -1,6 +1,6 @@
-"""The dense network that a model file was made of, with a classifier: what its speed is compared with.
+"""The dense network that a model file was pruned from, with a classifier: the reference of its speed.
 
-Its weights are random: they do not change how long it takes.
+Its weights are random, since they do not change how long it takes.
 """
 
 from __future__ import annotations
@@ -10,35 +10,41 @@ from torch import nn
 from prunus.backbone.zoo import ZOO, Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry, Manifest
-from prunus.config import BackboneChoice
+from prunus.config import BackboneChoice, Recipe
 from prunus.errors import PrunusError
 from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
-from prunus.methods.table import adapt
+from prunus.methods.table import adapt, choose_method
 
 DOMAIN = "dense"
 
 
 def dense_network(manifest: Manifest) -> nn.Module:
-    """Build the network with the classifier of the first domain's size."""
-    net = _dense(_choice(manifest), _classes(manifest))[1]
+    """Build the dense network with a classifier as large as the first domain's."""
+    _, net = _dense(_choice(manifest), _classes(manifest))
     return nn.Sequential(net.network, net.heads[0]).eval()
 
 
 def dense_bundle(manifest: Manifest) -> Bundle:
-    """Pack the same network as a model of one domain that uses everything."""
+    """Pack the same network as a model of one domain that uses every kernel."""
     return _pack(_choice(manifest), _classes(manifest))
 
 
 def why_not_a_file(choice: BackboneChoice) -> str | None:
-    """Say what hinders a network from being written as a model file, if anything does."""
+    """Return the reason why a network cannot be written as a model file, if there is one."""
     if choice.name in ZOO:
-        return None  # the tests write them all
+        return None  # tests write all of them
     try:
         _pack(choice.model_copy(update={"weights": "random"}), ("one", "two"))
     except PrunusError as error:
         return str(error)
     return None
+
+
+def file_warning(recipe: Recipe) -> str | None:
+    """Return a warning for users who may expect a model file of a network that cannot be one."""
+    reason = why_not_a_file(recipe.backbone) if choose_method(recipe).method.packable else None
+    return reason and f"this network can be trained and measured, but not written as a model file: {reason}"
 
 
 def _choice(manifest: Manifest) -> BackboneChoice:

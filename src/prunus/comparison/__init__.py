@@ -1,0 +1,1 @@
+"""What `compare` trains, and how its rows become a table."""

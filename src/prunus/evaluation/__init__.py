@@ -1,0 +1,1 @@
+"""Runs and model files, opened to be measured."""

@@ -1,0 +1,69 @@
+"""Fill in the results of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from prunus.config import Recipe
+from prunus.evaluation.classifying import Answers
+from prunus.evaluation.subject import Subject
+from prunus.measure.cost import CostReport
+from prunus.measure.evaluation import DomainResult, Evaluation
+from prunus.measure.score import Scores, decathlon_score, efficiency_scores
+from prunus.methods.table import choose_method
+
+
+def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers]) -> Evaluation:
+    """Combine the answers of a subject with its costs."""
+    recipe = subject.recipe
+    costs = subject.costs
+    chosen = choose_method(recipe)
+    domains = {answer.domain: _domain_result(answer, costs) for answer in answers}
+    accuracies = [domain.accuracy for domain in domains.values()]
+    return Evaluation(
+        method=chosen.name,
+        options=chosen.options.model_dump(mode="json"),
+        backbone=recipe.backbone.name,
+        budget=recipe.budget if chosen.method.has_budget else None,
+        sharing=chosen.sharing,
+        seed=recipe.seed,
+        split=split,
+        steps=subject.steps,
+        domains=domains,
+        mean_accuracy=sum(accuracies) / len(accuracies),
+        union=costs.union(),
+        intersection=costs.intersection(),
+        sparsity=costs.sparsity(),
+        params_ratio=costs.params_ratio(),
+        params_ratio_with_source=costs.params_ratio(with_source=True),
+        macs_ratio=costs.mean_macs_ratio(),
+        macs_ratio_with_source=costs.mean_macs_ratio(with_source=True),
+        dense_macs=costs.dense_macs(),
+        model_bytes=subject.model_bytes,
+        stored_bytes=costs.stored_bytes(),
+        dense_bytes=subject.dense_bytes,
+        scores=_scores(recipe, accuracies, costs),
+    )
+
+
+def _domain_result(answers: Answers, costs: CostReport) -> DomainResult:
+    return DomainResult(
+        accuracy=answers.accuracy(),
+        images=len(answers.images),
+        skipped=len(answers.images.skipped),
+        crops=answers.crops,
+        usage=costs.usage(answers.domain),
+        macs=costs.macs(answers.domain),
+        macs_ratio=costs.macs_ratio(answers.domain),
+    )
+
+
+def _scores(recipe: Recipe, accuracies: Sequence[float], costs: CostReport) -> Scores | None:
+    """Compute the scores if the recipe names the accuracies that they compare with."""
+    finetuned = [choice.finetune_accuracy for choice in recipe.domains if choice.finetune_accuracy is not None]
+    feature = [choice.feature_accuracy for choice in recipe.domains if choice.feature_accuracy is not None]
+    if len(finetuned) < len(recipe.domains):
+        return None
+    feature_score = decathlon_score(feature, finetuned) if len(feature) == len(finetuned) else None
+    score = decathlon_score(accuracies, finetuned)
+    return efficiency_scores(score, costs.mean_macs_ratio(), costs.params_ratio(), feature_score)

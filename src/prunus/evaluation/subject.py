@@ -1,0 +1,94 @@
+"""Open a run folder or a model file as something to measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from prunus.backbone.device import choose_device
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import bundle_bytes
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import Recipe
+from prunus.errors import BackboneError, BundleError
+from prunus.evaluation.packing import domain_entries, pack_run
+from prunus.lowering.pack import is_packable
+from prunus.measure.bundle_cost import bundle_costs
+from prunus.measure.cost import CostReport
+from prunus.measure.machine import usable_processors
+from prunus.methods.costs import network_costs
+from prunus.methods.table import choose_method
+from prunus.probabilities import Logits
+from prunus.recipes import parse_recipe
+from prunus.runtime.predictor import Predictor
+from prunus.training.loop import net_logits
+from prunus.training.run import TrainedRun, open_run
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to measure: a masked network or a model file.
+
+    Args:
+        logits: domain -> function from images to logits.
+        steps: steps done, and steps of the whole training run.
+        model_bytes: None where no model file can hold the method or the network.
+    """
+
+    recipe: Recipe
+    domains: Mapping[str, DomainEntry]
+    logits: Callable[[str], Logits]
+    costs: CostReport
+    steps: tuple[int, int]
+    dense_bytes: int
+    model_bytes: int | None
+
+
+def open_subject(path: Path, device: str = "auto") -> Subject:
+    """Open a run folder or a model file."""
+    return _open_run(path, device) if path.is_dir() else _open_file(path, device)
+
+
+def _open_run(path: Path, device: str) -> Subject:
+    run = open_run(path, device)
+    bundle = _packed(run)
+    return Subject(
+        run.recipe,
+        domain_entries(run),
+        lambda domain: net_logits(run.net, domain),
+        _recipe_costs(bundle, run.recipe) if bundle else network_costs(run.net, run.backbone.probe),
+        (run.checkpoint.step, run.checkpoint.total_steps),
+        run.net.dense_bytes(),
+        len(bundle_bytes(bundle)) if bundle else None,
+    )
+
+
+def _open_file(path: Path, device: str) -> Subject:
+    choose_device(device)  # model files run on the processor, but an unknown device is refused all the same
+    predictor = Predictor(path, threads=usable_processors())
+    manifest = predictor.bundle.manifest
+    if missing := {"recipe", "step", "total_steps"} - manifest.provenance.keys():
+        raise BundleError(f"{path} does not record its {min(missing)} and cannot be measured; use prunus predict")
+    recipe = parse_recipe(manifest.provenance["recipe"])
+    return Subject(
+        recipe,
+        manifest.domains,
+        lambda domain: lambda images: predictor.logits(images, domain),
+        _recipe_costs(predictor.bundle, recipe),
+        (manifest.provenance["step"], manifest.provenance["total_steps"]),
+        manifest.dense_bytes,
+        path.stat().st_size,
+    )
+
+
+def _packed(run: TrainedRun) -> Bundle | None:
+    try:
+        return pack_run(run) if is_packable(run.net) else None
+    except BackboneError:
+        return None
+
+
+def _recipe_costs(bundle: Bundle, recipe: Recipe) -> CostReport:
+    chosen = choose_method(recipe)
+    return bundle_costs(bundle, chosen.method.masked, getattr(chosen.options, "granularity", "kernel"))

@@ -1,0 +1,73 @@
+"""Time a model file beside its rivals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from prunus.arrays import Floats
+from prunus.measure.cost import CostReport
+from prunus.measure.speed import Gain, Speed
+from prunus.runtime.predictor import Predictor
+from prunus.timing.rivals import ONNX_DENSE, Rivals, Run, Runs, torch_threads
+from prunus.timing.turns import take_turns
+
+PRUNUS = "Prunus"
+PAUSE = 0.003  # seconds that idle threads of other runtimes spin
+
+
+def measure_speeds(
+    model: Path, domains: Sequence[str], rivals: Rivals, threads: int, batch: int, rounds: int
+) -> list[Speed]:
+    """Time all engines with one number of threads: single images, then batches."""
+    predictor = Predictor(model, threads)
+    runs: Runs = {(PRUNUS, domain): _prunus_run(predictor, domain) for domain in domains}
+    runs |= rivals.runs(threads)
+    size = predictor.bundle.manifest.image_size
+    pause = PAUSE if threads > 1 else 0.0
+    with torch_threads(threads):
+        latency = take_turns(_bind(runs, _images(1, size)), rounds, pause)
+        passes = take_turns(_bind(runs, _images(batch, size)), max(3, rounds // 10), pause)
+    return [
+        Speed(
+            engine=engine,
+            threads=threads,
+            domain=domain,
+            latency=latency[engine, domain],
+            images_per_second=1000 * batch / passes[engine, domain].median_ms,
+        )
+        for engine, domain in runs
+    ]
+
+
+def compare_with_dense(costs: CostReport, speeds: Sequence[Speed]) -> list[Gain]:
+    """Compare every domain with the dense network in ONNX Runtime, where that was timed."""
+    dense = {speed.threads: speed.latency.median_ms for speed in speeds if speed.engine == ONNX_DENSE}
+    gains = []
+    for speed in speeds:
+        if speed.engine == PRUNUS and speed.domain and speed.threads in dense:
+            promised = promised_speed_up(costs, speed.domain)
+            speed_up = dense[speed.threads] / speed.latency.median_ms
+            compared = {"promised": promised, "speed_up": speed_up, "realised": speed_up / promised}
+            gains.append(Gain(domain=speed.domain, threads=speed.threads, **compared))
+    return gains
+
+
+def promised_speed_up(costs: CostReport, domain: str) -> float:
+    """Divide the MACs of the dense network by those of a domain."""
+    return costs.dense_macs() / max(costs.macs(domain), 1)
+
+
+def _prunus_run(predictor: Predictor, domain: str) -> Run:
+    return lambda images: predictor.logits(images, domain)
+
+
+def _images(count: int, size: int) -> Floats:
+    return np.random.default_rng(0).standard_normal((count, 3, size, size)).astype(np.float32)
+
+
+def _bind(runs: Runs, images: Floats) -> dict[tuple[str, str | None], Callable[[], object]]:
+    return {key: partial(run, images) for key, run in runs.items()}
