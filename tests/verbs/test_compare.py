@@ -114,7 +114,7 @@ def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, 
         trained.append(title.split()[1])
         return [_Stop(2)] if "union-0.5" in title else []
 
-    with pytest.raises(TrainingInterrupted, match=r"at union-0.5; finished work is saved: continue with the same command"):
+    with pytest.raises(TrainingInterrupted, match=r"at union-0.5; finished work is saved: continue with"):
         _compare(recipe, tmp_path / "stopped", observers=stopping)
     assert trained[-1] == "union-0.5"
     done = {name: RunFolder(tmp_path / "stopped" / name).checkpoint.stat().st_mtime_ns for name in trained[:-1]}
@@ -180,7 +180,7 @@ def test_another_recipe_in_the_same_folder_is_refused(recipe: Recipe, tmp_path: 
         (("taps:sparsity=1:sparsity=2",), (0.5,), "once each"),
         (("piggyback:sharing=union",), (0.5,), "method 'piggyback' has no budget"),
         (("ba2:weight=5.0",), (0.5,), "has no sharing loss to weigh"),
-        (("ba2_individual:sharing=soft_overlap",), (0.5,), "domains learn together"),
+        (("ba2_individual:sharing=soft_overlap",), (0.5,), "needs domains to learn together"),
         (("early_exits:exits=9",), (0.5,), "too few for 9 exits"),
         (("union",), (), "at least one method and one budget"),
     ],
