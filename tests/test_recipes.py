@@ -66,7 +66,7 @@ def test_a_benchmark_without_domains_takes_all_its_sets_and_settings_of_the_reci
     ("content", "message"),
     [
         ({"benchmark": "decatlon", "root": "/d"}, "did you mean 'decathlon'"),
-        ({"benchmark": "decathlon"}, "needs root"),
+        ({"benchmark": "decathlon"}, "needs the key root"),
         ({"benchmark": "decathlon", "root": "/d", "domains": ["aircrafts"]}, "did you mean 'aircraft'"),
         ({"benchmark": "decathlon", "root": "/d", "domains": "aircraft"}, "must be a list"),
     ],

@@ -1,4 +1,4 @@
-"""The two benchmarks of the field as plain data: their sets, sizes, rules and published reference accuracies."""
+"""Two benchmarks of the field as plain data: their sets, sizes, rules and published reference accuracies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prunus.errors import UnknownNameError
 
 @dataclass(frozen=True)
 class BenchmarkSet:
-    """One image domain of a benchmark; accuracies are of fine-tuning and of the feature extractor, as published."""
+    """One image domain of a benchmark, with the published accuracies of fine-tuning and of the feature extractor."""
 
     name: str
     number: int
@@ -23,7 +23,7 @@ class BenchmarkSet:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A named group of domains with one way to prepare their images."""
+    """A named group of domains that share their preprocessing."""
 
     name: str
     title: str
@@ -33,21 +33,21 @@ class Benchmark:
     own_statistics: bool
 
     def names(self) -> list[str]:
-        """Name the sets in the benchmark's order."""
-        return [each.name for each in self.sets]
+        """List the names of the sets, in order."""
+        return [benchmark_set.name for benchmark_set in self.sets]
 
     def find(self, name: str) -> BenchmarkSet:
-        """Look up a set."""
-        for each in self.sets:
-            if each.name == name:
-                return each
+        """Return the set of a name."""
+        for benchmark_set in self.sets:
+            if benchmark_set.name == name:
+                return benchmark_set
         raise UnknownNameError(f"set of {self.name}", name, self.names())
 
 
 DECATHLON = Benchmark(
     name="decathlon",
     title="Visual Decathlon Challenge",
-    sets=(  # in the order of the published tables; the number is the k of its ids
+    sets=(  # in the order of the published tables; the number is the k of the ids
         BenchmarkSet("imagenet12", 6, 1000, 48_238, 0.599, 0.597),
         BenchmarkSet("aircraft", 1, 100, 3_333, 0.603, 0.233),
         BenchmarkSet("cifar100", 2, 100, 10_000, 0.821, 0.631),
@@ -80,11 +80,11 @@ IMAGENET_TO_SKETCH = Benchmark(
     own_statistics=False,
 )
 
-BENCHMARKS: dict[str, Benchmark] = {each.name: each for each in (DECATHLON, IMAGENET_TO_SKETCH)}
+BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in (DECATHLON, IMAGENET_TO_SKETCH)}
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Look up a benchmark by name."""
+    """Return the benchmark of a name."""
     if name not in BENCHMARKS:
         raise UnknownNameError("benchmark", name, BENCHMARKS)
     return BENCHMARKS[name]

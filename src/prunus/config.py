@@ -1,4 +1,4 @@
-"""The recipe: everything that decides what a training does, frozen and checked once."""
+"""The recipe: all settings of a training run, frozen and checked once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 DEMO_PREFIX = "demo:"
-UNMIRRORED = frozenset(
-    {"dtd", "gtsrb", "gtsr", "omniglot", "svhn"}
-)  # where the paper found mirroring useless or harmful
+UNMIRRORED = frozenset({"dtd", "gtsrb", "gtsr", "omniglot", "svhn"})  # the paper does not mirror these domains
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Strategy = Literal["round_robin", "alternate", "mixed", "individual"]
@@ -20,19 +18,19 @@ Granularity = Literal["kernel", "filter", "input_channel"]
 
 
 class Settings(BaseModel):
-    """Frozen and strict: an unknown key or a wrong type is an error, never a silent guess."""
+    """A frozen, strict model: unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class BackboneChoice(Settings):
-    """Which pretrained network, where its weights come from and what it sees."""
+    """The pretrained network, the source of its weights and its input size."""
 
     name: str
     weights: str = Field(default="pretrained", description="pretrained, random, or the path of a safetensors file")
-    size: int | None = Field(default=None, ge=8, description="input pixels; the network's own where left out")
+    size: int | None = Field(default=None, ge=8, description="input pixels (default: the network's)")
     resize: int | None = Field(
-        default=None, ge=8, description="shorter side before cropping; 9/8 of the size if left out"
+        default=None, ge=8, description="shorter side before cropping (default: 9/8 of the size)"
     )
 
     @model_validator(mode="before")
@@ -48,19 +46,19 @@ class BackboneChoice(Settings):
 
 
 class DomainChoice(Settings):
-    """One image domain: where it lies and how its images may be changed."""
+    """One image domain: where its images are and how they are prepared."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     path: str
-    mirror: bool | None = Field(default=None, description="mirror in training; on, except for the paper's four names")
+    mirror: bool | None = Field(default=None, description="mirror in training (default: unless the paper does not)")
     layout: Literal["folders", "decathlon", "imagenet_to_sketch"] = "folders"
     fit: Literal["crop", "squash"] = "crop"
-    resize: int | None = Field(default=None, ge=8, description="side before cropping, where it is not the backbone's")
+    resize: int | None = Field(default=None, ge=8, description="shorter side before cropping (default: the backbone's)")
     statistics: Literal["backbone", "own"] = Field(
-        default="backbone", description="whose mean and std normalize images"
+        default="backbone", description="whose mean and standard deviation normalize the images"
     )
-    finetune_accuracy: float | None = Field(default=None, ge=0, le=1, description="of a fine-tuned network: gives S")
-    feature_accuracy: float | None = Field(default=None, ge=0, le=1, description="of the feature extractor: gives S_E")
+    finetune_accuracy: float | None = Field(default=None, ge=0, le=1, description="of a fine-tuned network, for S")
+    feature_accuracy: float | None = Field(default=None, ge=0, le=1, description="of the feature extractor, for S_E")
 
     @model_validator(mode="before")
     @classmethod
@@ -77,7 +75,7 @@ class DomainChoice(Settings):
 
 
 class MethodChoice(Settings, extra="allow"):
-    """Which method, and its own options, which the method itself checks."""
+    """The method and its options, which the method itself checks."""
 
     name: str
 
@@ -88,30 +86,30 @@ class MethodChoice(Settings, extra="allow"):
 
     @property
     def options(self) -> dict[str, object]:
-        """Give everything but the name."""
+        """Return all keys but the name."""
         return dict(self.model_extra or {})
 
 
 class Sharing(Settings):
-    """The loss that makes domains use the same kernels, or others, and how much it weighs."""
+    """The loss that makes domains use the same or different kernels, and its weight."""
 
-    loss: str | None = Field(default=None, description="the method's own where left out")
+    loss: str | None = Field(default=None, description="(default: the method's)")
     weight: Literal["learned"] | Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="learned where left out, or the penalty's own"
+        default=None, description="(default: learned, or the fixed weight of a penalty)"
     )
 
 
 class Training(Settings):
-    """How long, how fast and in which order the domains are learned; the defaults are the paper's."""
+    """Length, learning rates and order of training; the defaults are the paper's."""
 
     epochs: int = Field(default=60, ge=1)
     batch_size: int = Field(default=32, ge=2)
-    lr: float = Field(default=1e-3, gt=0, description="SGD: heads, norms and what else a method learns")
-    weight_lr: float | None = Field(default=None, gt=0, description="SGD: matrices and kernels; lr where left out")
+    lr: float = Field(default=1e-3, gt=0, description="SGD: heads, norms and other parameters")
+    weight_lr: float | None = Field(default=None, gt=0, description="SGD: matrices and kernels (default: lr)")
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    switch_lr: float = Field(default=1e-4, gt=0, description="Adam: switches and coefficients of masks")
-    dual_rate: float = Field(default=1.0, gt=0, description="ascent per step of the budget and sharing multipliers")
-    lr_drops: tuple[Share, ...] = Field(default=(0.75,), strict=False, description="shares of the epochs")
+    switch_lr: float = Field(default=1e-4, gt=0, description="Adam: switches and mask coefficients")
+    dual_rate: float = Field(default=1.0, gt=0, description="step size of the budget and sharing multipliers")
+    lr_drops: tuple[Share, ...] = Field(default=(0.75,), strict=False, description="as shares of the epochs")
     lr_drop_factor: float = Field(default=0.1, gt=0, le=1)
     strategy: Strategy = "round_robin"
     splits: Literal["train", "train+validation"] = "train"
@@ -120,22 +118,22 @@ class Training(Settings):
 
 
 class Evaluation(Settings):
-    """How accuracy is measured."""
+    """Settings for measuring accuracy."""
 
     crops: Crops = 1
     batch_size: int = Field(default=256, ge=1)
 
 
 class Recipe(Settings):
-    """One training, complete: the same recipe gives the same model."""
+    """All settings of a training run."""
 
     backbone: BackboneChoice
     domains: tuple[DomainChoice, ...] = Field(strict=False, min_length=1)
     benchmark: str | None = None
-    root: str | None = Field(default=None, description="where the benchmark lies")
-    method: MethodChoice | None = Field(default=None, description="the one that sharing.loss names where left out")
+    root: str | None = Field(default=None, description="folder with the benchmark's data")
+    method: MethodChoice | None = Field(default=None, description="(default: the one that sharing.loss implies)")
     budget: Share = 0.25
-    granularity: Granularity | None = Field(default=None, description="what a switch switches; kernel where left out")
+    granularity: Granularity | None = Field(default=None, description="what one switch controls (default: kernel)")
     sharing: Sharing = Sharing()
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
@@ -148,7 +146,7 @@ class Recipe(Settings):
         names = [domain.name for domain in domains]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two domains are called {twice[0]!r}; give one of them another name")
+            raise ValueError(f"two domains are called {twice[0]!r}; rename one of them")
         return domains
 
 

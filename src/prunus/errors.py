@@ -1,19 +1,19 @@
-"""What can go wrong because of something the user gave, each said in one line: what, got, allowed, do this."""
+"""Errors meant for the user: one line that says what is wrong, what was expected and what to do."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-MOST_NAMES = 20  # an error is one line, also where a folder holds thousands of names
+MOST_NAMES = 20  # keeps an error short where a folder holds thousands of names
 
 
 class PrunusError(ValueError):
-    """The parent of every error that is meant for the user."""
+    """The base class of all errors that are meant for the user."""
 
 
 class UnknownNameError(PrunusError):
-    """A name that is in none of our tables; the message lists the known ones, the nearest first."""
+    """An unknown name; the message lists the known ones, the most similar first."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = list(known)
@@ -25,31 +25,31 @@ class UnknownNameError(PrunusError):
 
 
 class RecipeError(PrunusError):
-    """A recipe that cannot be read or contradicts itself."""
+    """A recipe that is unreadable or contradictory."""
 
 
 class DataError(PrunusError):
-    """A domain whose folder, classes or images are not as they must be."""
+    """A problem with the folder, classes or images of a domain."""
 
 
 class BackboneError(PrunusError):
-    """A network or its weights that cannot be had or cannot be adapted."""
+    """A network or weights that cannot be loaded or adapted."""
 
 
 class TrainingError(PrunusError):
-    """A training that cannot start, go on or end well."""
+    """A training run that cannot start, continue or finish."""
 
 
-class TrainingInterrupted(TrainingError):  # noqa: N818  # nothing failed: someone asked to stop
-    """A training that was stopped and saved; the message says how to go on."""
+class TrainingInterrupted(TrainingError):  # noqa: N818  # not a failure: the user asked to stop
+    """A training run that was stopped and saved; the message says how to continue."""
 
 
 class BundleError(PrunusError):
-    """A model file that is damaged, foreign or of another version."""
+    """A model file that is damaged, of another kind or of another version."""
 
 
 class StorageError(PrunusError):
-    """A file that could not be written; what was there before is still there."""
+    """A file that could not be written; an existing file is unchanged."""
 
 
 class MissingExtraError(PrunusError):

@@ -1,4 +1,4 @@
-"""Write files so that a crash, a kill or a full disk never leaves half of one."""
+"""Write files atomically: a crash, a kill or a full disk never leaves a partial file."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         raise storage_error(path, error) from error
     finally:
-        with contextlib.suppress(OSError):  # after the rename it is gone; before, the folder may be what is wrong
+        with contextlib.suppress(OSError):  # gone after the rename; before it, the folder may be missing
             temporary.unlink()
 
 
 def temporary_beside(path: Path) -> Path:
-    """Name a temporary neighbour that no other thread, process or machine uses."""
+    """Return a temporary path beside `path` that no other thread, process or machine uses."""
     owner = f"{_host()}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
     return path.with_name(f".{path.name[:100]}.{owner}.tmp")
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files and folders that processes of this machine left behind when they were killed."""
+    """Remove the temporary files and folders of killed processes of this machine."""
     for leftover in folder.glob(f".*.{_host()}.*.*.tmp"):
         with contextlib.suppress(ValueError, OSError):
             try:
@@ -52,10 +52,10 @@ def _host() -> str:
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:
-    """Turn the system's error into one that says what is safe and what to do."""
-    reason = error.strerror or str(error)
+    """Return the error for a file that could not be written."""
+    reason = error.strerror or error
     return StorageError(
-        f"cannot write {path}: {reason}; nothing already saved was changed: free some space or choose another folder"
+        f"cannot write {path}: {reason}; existing files are unchanged; free some space or choose another folder"
     )
 
 

@@ -1,4 +1,4 @@
-"""Turn image files into arrays: the same code for training, measuring and serving, without torch.
+"""Turn image files into arrays, with the same code for training, evaluation and serving; no torch.
 
 Legend: N = images, R = stored side, S = input side of the network.
 """
@@ -19,8 +19,8 @@ from prunus.errors import DataError
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")
 CROP_COUNTS = (1, 5, 10)
-MAX_PIXELS = 64_000_000  # far above any photograph we resize to a few hundred pixels, far below a decompression bomb
-TURNS = {  # EXIF orientation -> what puts the image upright
+MAX_PIXELS = 64_000_000  # far above any photograph, far below a decompression bomb
+TURNS = {  # EXIF orientation -> the transposition that turns the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -32,7 +32,7 @@ TURNS = {  # EXIF orientation -> what puts the image upright
 
 
 class Preprocess(BaseModel):
-    """What happens to an image before the network sees it; travels inside the model file."""
+    """How an image is prepared for the network; stored in the model file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -49,7 +49,7 @@ class Preprocess(BaseModel):
         return self
 
     def store(self, image: Image.Image) -> Bytes:
-        """Resize to the stored square, before any crop: (3, R, R)."""
+        """Resize an image to the stored square, before any crop: (3, R, R)."""
         return np.ascontiguousarray(np.asarray(_to_square(image, self.resize, self.fit)).transpose(2, 0, 1))
 
     def crop(self, images_NRR: Bytes, top: int, left: int, mirror: bool) -> Bytes:
@@ -58,7 +58,7 @@ class Preprocess(BaseModel):
         return window[..., ::-1] if mirror else window
 
     def normalize(self, images_NSS: Bytes) -> Floats:
-        """Scale bytes to the numbers the network was trained on."""
+        """Scale bytes to the range the network was trained on."""
         mean, std = (np.asarray(v, dtype=np.float32).reshape(3, 1, 1) for v in (self.mean, self.std))
         scaled: Floats = (images_NSS.astype(np.float32) / np.float32(255) - mean) / std
         return scaled
@@ -75,7 +75,7 @@ def crop_windows(resize: int, size: int, count: int) -> list[tuple[int, int, boo
 
 
 def read_image(source: Path | bytes | Image.Image, name: str = "") -> Image.Image:
-    """Decode any supported image to RGB: grey, palette, alpha (on white), CMYK and 16-bit ones too."""
+    """Decode an image to RGB; grey, palette, alpha (on white), CMYK and 16-bit images are converted."""
     label = name or (str(source) if isinstance(source, Path) else "the image")
     try:
         image = source if isinstance(source, Image.Image) else _open(source)
@@ -90,7 +90,7 @@ def read_image(source: Path | bytes | Image.Image, name: str = "") -> Image.Imag
 
 
 def image_mode(content: bytes) -> str:
-    """Tell Pillow's name for the colours of an image that can be read: RGB, L, CMYK, I;16, ..."""
+    """Return Pillow's name for the colours of a readable image: RGB, L, CMYK, I;16, ..."""
     return _open(content).mode
 
 
@@ -98,14 +98,14 @@ def _open(source: Path | bytes) -> Image.Image:
     content = source.read_bytes() if isinstance(source, Path) else source
     if not content:
         raise ValueError("it is empty (0 bytes)")
-    return Image.open(io.BytesIO(content), formats=FORMATS)  # reads the header only; the pixels come on first use
+    return Image.open(io.BytesIO(content), formats=FORMATS)  # reads the header only; pixels are decoded on first use
 
 
 def _orientation(image: Image.Image) -> int:
-    """Read how the camera was held; Pillow's own transposition fails on any other odd entry in the EXIF block."""
+    """Read how the camera was held; Pillow's own function fails on any damaged entry of the EXIF block."""
     try:
         return int(image.getexif().get(0x0112, 1))
-    except Exception:  # a damaged block raises almost anything, and the pixels are good all the same
+    except Exception:  # a damaged block raises almost anything, and the pixels may still be good
         return 1
 
 
@@ -116,7 +116,7 @@ def _reason(error: Exception) -> str:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits a pixel: Pillow's own conversion would clip nearly all to white
+    if image.mode.startswith("I"):  # 16 bits a pixel: Pillow's own conversion clips nearly everything to white
         return Image.fromarray((np.asarray(image).astype(np.int64) // 257).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         colours = image.convert("RGBA")
@@ -127,7 +127,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 def _to_square(image: Image.Image, side: int, fit: Literal["crop", "squash"]) -> Image.Image:
     if fit == "squash":
         return image.resize((side, side), Image.Resampling.BILINEAR)
-    # the box is the largest centred square, so that resizing and cropping are one pass
+    # the box is the largest centred square: resizing and cropping are one pass
     edge = min(image.width, image.height)
     left, top = (image.width - edge) / 2, (image.height - edge) / 2
     return image.resize((side, side), Image.Resampling.BILINEAR, box=(left, top, left + edge, top + edge))

@@ -1,4 +1,4 @@
-"""From logits to probabilities, over one or several crops of an image, without torch.
+"""Turn logits into probabilities, over one or several crops of an image; no torch.
 
 Legend: N = images, K = classes, R = stored side.
 """

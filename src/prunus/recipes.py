@@ -1,11 +1,10 @@
-"""Read recipes from TOML, JSON or plain data, fill in benchmarks, and say what is wrong with them."""
+"""Read recipes from TOML, JSON or plain data, fill in benchmarks and explain mistakes."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,11 @@ else:
     import tomli as tomllib
 
 
-SHORT = ("backbone", "method")  # tables that may be given by their name alone
+SHORT = ("backbone", "method")  # tables that may be written as their name only
 
 
 def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Recipe:
-    """Check a recipe given as plain data; relative paths are taken from `base`."""
+    """Check a recipe in the form of plain data; relative paths start at `base`."""
     if isinstance(name := content.get("benchmark"), str):
         content = _expand_benchmark(dict(content), find_benchmark(name))
     try:
@@ -42,11 +41,11 @@ def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Rec
     except ValidationError as error:
         raise _explain(error) from None
     except TypeError as error:
-        raise RecipeError(f"a recipe holds text, numbers, lists and tables only: {error}") from None
+        raise RecipeError(f"a recipe may hold text, numbers, lists and tables only: {error}") from None
     try:
         return recipe if base is None else with_absolute_paths(recipe, base)
     except (OSError, ValueError) as error:
-        raise RecipeError(f"a path in the recipe cannot be: {error}") from None
+        raise RecipeError(f"the recipe contains an invalid path: {error}") from None
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -54,13 +53,13 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-        content: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (FileNotFoundError, IsADirectoryError):
-        raise RecipeError(f"there is no recipe file {path}") from None
+        raise RecipeError(f"no recipe file at {path}") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path} is not valid {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
     if not isinstance(content, dict):
-        raise RecipeError(f"{path} holds a {type(content).__name__}, a recipe is a table of keys")
+        raise RecipeError(f"{path} must hold a table of recipe keys, got a {type(content).__name__}")
     for override in overrides:
         _override(content, override)
     return parse_recipe(content, path.parent)
@@ -76,57 +75,58 @@ def recipe_differences(ours: Recipe, theirs: Recipe) -> list[str]:
     ]
 
 
-def _expand_benchmark(content: dict[str, Any], benchmark: Benchmark) -> dict[str, Any]:
-    """Fill in a benchmark's domains, sizes and rules; what the recipe says itself stands."""
+def _expand_benchmark(content: dict[str, object], benchmark: Benchmark) -> dict[str, object]:
+    """Fill in a benchmark's domains, sizes and rules; keys of the recipe itself take precedence."""
     root = content.get("root")
     if not isinstance(root, str):
-        raise RecipeError(f"a recipe with benchmark = {benchmark.name!r} needs root, the folder it lies in")
+        raise RecipeError(f"benchmark = {benchmark.name!r} needs the key root: the folder with its data")
     chosen = content.get("domains", benchmark.names())
     if not isinstance(chosen, list):
-        raise RecipeError(f"domains must be a list of sets of {benchmark.name}: {', '.join(benchmark.names())}")
+        raise RecipeError(f"domains must be a list of sets of {benchmark.name}; known: {', '.join(benchmark.names())}")
+    sizes: dict[str, object] = {"size": benchmark.size, "resize": benchmark.resize}
     backbone = content.get("backbone")
     backbone = {"name": backbone} if isinstance(backbone, str) else backbone
-    if isinstance(backbone, Mapping):  # anything else is refused by name later
-        content["backbone"] = backbone = {"size": benchmark.size, "resize": benchmark.resize} | dict(backbone)
-        benchmark = replace(benchmark, size=backbone["size"])
-    given = [dict(each) if isinstance(each, Mapping) else {"name": str(each)} for each in chosen]
-    content["domains"] = [_benchmark_domain(benchmark, root, each) | each for each in given]
+    if isinstance(backbone, Mapping):  # any other type is refused by the validation
+        content["backbone"] = sizes = sizes | dict(backbone)
+    domains = [dict(domain) if isinstance(domain, Mapping) else {"name": str(domain)} for domain in chosen]
+    content["domains"] = [_benchmark_domain(benchmark, root, sizes["size"], domain) | domain for domain in domains]
     return content
 
 
-def _benchmark_domain(benchmark: Benchmark, root: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    each = benchmark.find(str(given.get("name")))
+def _benchmark_domain(benchmark: Benchmark, root: str, size: object, domain: Mapping[str, object]) -> dict[str, object]:
+    known = benchmark.find(str(domain.get("name")))
     return {
-        "path": root if benchmark.name == "decathlon" else f"{root}/{each.name}",
+        "path": root if benchmark.name == "decathlon" else f"{root}/{known.name}",
         "layout": benchmark.name,
-        "mirror": each.mirror,
-        "fit": "squash" if each.comes_cropped else "crop",
-        "resize": benchmark.size if each.comes_cropped else None,
+        "mirror": known.mirror,
+        "fit": "squash" if known.comes_cropped else "crop",
+        "resize": size if known.comes_cropped else None,
         "statistics": "own" if benchmark.own_statistics else "backbone",
-        "finetune_accuracy": each.finetune_accuracy,
-        "feature_accuracy": each.feature_accuracy,
+        "finetune_accuracy": known.finetune_accuracy,
+        "feature_accuracy": known.feature_accuracy,
     }
 
 
-def _override(content: dict[str, Any], override: str) -> None:
+def _override(content: dict[str, object], override: str) -> None:
     key, separator, text = override.partition("=")
     if not separator:
-        raise RecipeError(f"an override is written key=value, got {override!r}; for example training.epochs=5")
+        raise RecipeError(f"an override must look like key=value, for example training.epochs=5; got {override!r}")
     value = parse_value(text)
-    if key.strip() == "root":  # typed in a shell, so meant from there
+    if key.strip() == "root":  # relative to the working directory, not to the recipe
         value = str(Path(str(value)).expanduser().absolute())
     *tables, last = key.strip().split(".")
     for depth, table in enumerate(tables):
         if table in SHORT and isinstance(content.get(table), str):
             content[table] = {"name": content[table]}
-        content = content.setdefault(table, {})
-        if not isinstance(content, dict):
+        inner = content.setdefault(table, {})
+        if not isinstance(inner, dict):
             raise RecipeError(f"override {override!r}: {'.'.join(tables[: depth + 1])} is not a table in this recipe")
+        content = inner
     content[last] = value
 
 
-def parse_value(text: str) -> Any:  # noqa: ANN401  # whatever TOML can say
-    """Read a value as TOML; a bare word is text: sharing.loss=union."""
+def parse_value(text: str) -> Any:  # noqa: ANN401  # any TOML value
+    """Read a value as TOML; bare words are text, as in sharing.loss=union."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -134,7 +134,7 @@ def parse_value(text: str) -> Any:  # noqa: ANN401  # whatever TOML can say
 
 
 def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
-    """Resolve the paths of domains and weights, so that a recipe means the same from anywhere."""
+    """Make the paths of domains, weights and root absolute."""
     domains = tuple(
         domain
         if domain.path.startswith(DEMO_PREFIX)
@@ -152,13 +152,14 @@ def _explain(error: ValidationError) -> RecipeError | UnknownNameError:
     first, *others = error.errors()
     if first["type"] == "extra_forbidden":
         return UnknownNameError("recipe key", ".".join(map(str, first["loc"])), _known_keys(first["loc"][:-1]))
-    # pydantic appends the branch of a union, such as literal['learned'], which is no key
+    # pydantic appends the branch of a union, such as literal['learned'], which is not a key
     loc = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
     where = ".".join(map(str, loc))
     if first["type"] == "missing":
-        return RecipeError(f"the recipe lacks {where!r}")
+        return RecipeError(f"the recipe lacks the key {where!r}")
     branches = [other for other in others if list(other["loc"][: len(loc)]) == loc]
-    message = " or ".join(dict.fromkeys(each["msg"].removeprefix("Value error, ") for each in [first, *branches]))
+    messages = [entry["msg"].removeprefix("Value error, ") for entry in [first, *branches]]
+    message = " or ".join(dict.fromkeys(messages))
     got = "" if first["type"] == "value_error" else f", got {first['input']!r}"
     return RecipeError(f"recipe key {where!r}: {message}{got}")
 

@@ -66,7 +66,7 @@ def test_the_installed_command_fails_in_one_line_too(recipe: Path) -> None:
     [
         ("budgt=0.5", "unknown recipe key 'budgt'; did you mean 'budget'?"),
         ("training.epoch=5", "unknown recipe key 'training.epoch'; did you mean 'training.epochs'?"),
-        ("training.epochs", "an override is written key=value"),
+        ("training.epochs", "an override must look like key=value"),
         ("backbone=wrn14_3", "unknown backbone 'wrn14_3'; did you mean 'wrn14_2'?"),
         ("backbone=timm/resnet5o", "resnet5o"),
         ("backbone={name = 'wrn14_2', weights = 'gone.safetensors'}", "gone.safetensors"),
@@ -105,7 +105,7 @@ def test_a_device_that_is_not_there_is_refused(complaint: Callable[..., str], re
 
 
 def test_a_missing_recipe_is_refused(complaint: Callable[..., str]) -> None:
-    assert "there is no recipe file gone.toml" in complaint("train", "gone.toml", "--out", "run")
+    assert "no recipe file at gone.toml" in complaint("train", "gone.toml", "--out", "run")
 
 
 def test_a_recipe_that_is_no_toml_is_refused(complaint: Callable[..., str], recipe: Path) -> None:

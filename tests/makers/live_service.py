@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,3 +137,23 @@ def half_request(length: int = 1000) -> bytes:
     """Write the head of an upload, and a little of its body."""
     head = f"POST /predict/birds HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n"
     return (head + "Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n").encode()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    for _ in range(3000):
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError("the condition was not met within a minute")
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Read until the service closes the connection."""
+    content = bytearray()
+    try:
+        while part := connection.recv(65536):
+            content += part
+    except ConnectionResetError:
+        pass
+    return bytes(content)

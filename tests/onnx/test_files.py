@@ -100,5 +100,5 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None
     model = _model("wrn14_2", tmp_path / "m.prunus")
     with pytest.raises(BundleError, match="is a file; name a folder"):
         prunus.export(model, model)
-    with pytest.raises(StorageError, match=r"cannot write .*; nothing already saved was changed"):
+    with pytest.raises(StorageError, match=r"cannot write .*; existing files are unchanged"):
         prunus.export(model, model / "below")

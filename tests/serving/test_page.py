@@ -80,7 +80,9 @@ def test_an_example_of_a_chosen_domain_is_classified_with_one_click(page: Page, 
     expect(page.get_by_role("button", name="Example")).to_have_count(2)
     page.get_by_text("flowers", exact=True).click()
     usage = live.service.domains.domains[1].usage
-    expect(page.locator("#usage-text")).to_contain_text(f"flowers uses {100 * usage:.1f}\u00a0% of the network")
+    expect(page.locator("#usage-text")).to_contain_text(
+        f"flowers has 3 classes and uses {100 * usage:.1f}\u00a0% of the network"
+    )
     page.get_by_role("button", name="Example: a rose").click()
     _expect_answer(page, live, picture(5), "flowers")
     expect(page.locator("#time")).to_contain_text("ms in the service")
@@ -123,7 +125,7 @@ def test_a_broken_file_shows_the_reason_and_the_next_good_one_the_answer(page: P
 
 def test_a_file_that_is_too_large_is_not_even_sent(page: Page) -> None:
     _give(page, "drop", "large.png", bytes(1_100_000))
-    expect(page.get_by_role("alert")).to_contain_text("At most 1.0 MB at once, please; this is 1.1 MB.")
+    expect(page.get_by_role("alert")).to_contain_text("Choose at most 1.0 MB at once. This is 1.1 MB.")
 
 
 def test_everything_is_reached_with_the_keyboard(page: Page, live: Live) -> None:
@@ -145,7 +147,7 @@ def test_a_phone_in_the_dark_shows_everything_without_scrolling_sideways(
     context = browser.new_context(viewport=PHONE, color_scheme="dark", has_touch=True, is_mobile=True)  # type: ignore[arg-type]
     page = context.new_page()
     page.goto(str(live.client.base_url))
-    expect(page.get_by_text("Take a photograph")).to_be_visible()
+    expect(page.get_by_text("Take a photo")).to_be_visible()
     assert page.locator("#camera").get_attribute("capture") == "environment"
     page.get_by_role("button", name="Example: an owl").click()
     _expect_answer(page, live, picture(1), "birds")

@@ -7,35 +7,12 @@ from torch import Tensor, nn
 
 from prunus.backbone.probe import probe_network
 from prunus.backbone.zoo import Backbone
-from prunus.config import Recipe
+from prunus.errors import TrainingError
 from prunus.images import Preprocess
 from prunus.masks.binarize import binarize
-from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method
-from prunus.recipes import parse_recipe
-from prunus.training.learner import Batch, Learner
-
-CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
-
-
-def _recipe(**changes: object) -> Recipe:
-    content: dict[str, object] = {"backbone": "wrn14_2", "domains": ["a", "b"], "budget": 0.3}
-    return parse_recipe(content | changes)
-
-
-def _net(method: str = "union", seed: int = 0) -> MultiDomainNet:
-    torch.manual_seed(seed)
-    network = nn.Sequential(
-        nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-    )
-    backbone = Backbone(
-        "tiny", network, Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1)), probe_network(network, 9)
-    )
-    net = adapt(backbone, CLASSES, method)
-    if net.switches:
-        with torch.no_grad():
-            net.switches.scores_DM.copy_(torch.randn(net.switches.scores_DM.shape) * 0.01)
-    return net
+from prunus.training.learner import Batch, Learner, copy_state, network_state
+from tests.makers.tiny_training import CLASSES, tiny_net, tiny_recipe
 
 
 def _batch(domain: int, seed: int = 0) -> Batch:
@@ -57,8 +34,8 @@ def _sharing_violation(name: str, bits: list[Tensor], budget: float) -> Tensor:
 @pytest.mark.parametrize("name", ["union", "intersection", "jaccard"])
 def test_steps_equal_autograd_through_the_whole_loss_with_the_papers_formulas(name: str, weight: float | str) -> None:
     training = {"switch_lr": 0.001, "lr": 0.1, "momentum": 0, "dual_rate": 40.0}
-    recipe = _recipe(budget=0.45, sharing={"loss": name, "weight": weight}, training=training)
-    ours, theirs = _net(), _net()
+    recipe = tiny_recipe(budget=0.45, sharing={"loss": name, "weight": weight}, training=training)
+    ours, theirs = tiny_net(), tiny_net()
     learner = Learner(ours, recipe)
     assert theirs.switches is not None
     scores = theirs.switches.scores_DM
@@ -90,29 +67,29 @@ def test_steps_equal_autograd_through_the_whole_loss_with_the_papers_formulas(na
 
 
 def test_the_sharing_loss_moves_the_switches_of_domains_that_are_not_in_the_batch() -> None:
-    net = _net()
+    net = tiny_net()
     assert net.switches is not None
     before = net.switches.scores_DM.detach().clone()
-    Learner(net, _recipe()).step([_batch(0)], epoch=0)
+    Learner(net, tiny_recipe()).step([_batch(0)], epoch=0)
     assert not torch.equal(net.switches.scores_DM[1], before[1])
 
 
 def test_ba2_moves_only_the_domain_of_the_batch() -> None:
-    net = _net("ba2")
+    net = tiny_net("ba2")
     assert net.switches is not None
     before = net.switches.scores_DM.detach().clone()
-    Learner(net, _recipe(method="ba2")).step([_batch(0)], epoch=0)
+    Learner(net, tiny_recipe(method="ba2")).step([_batch(0)], epoch=0)
     assert torch.equal(net.switches.scores_DM[1], before[1])
     assert not torch.equal(net.switches.scores_DM[0], before[0])
 
 
 def test_a_mixed_batch_weighs_every_image_the_same() -> None:
-    recipe = _recipe(method="feature", training={"momentum": 0, "lr": 1.0})
-    net = _net("feature")
+    recipe = tiny_recipe(method="feature", training={"momentum": 0, "lr": 1.0})
+    net = tiny_net("feature")
     before = [head.weight.detach().clone() for head in net.heads]  # type: ignore[operator]
     small = Batch(1, _batch(1).images[:2], _batch(1).labels[:2])
     Learner(net, recipe).step([_batch(0), small], epoch=0)
-    reference = _net("feature")
+    reference = tiny_net("feature")
     loss = 4 * F.cross_entropy(reference(_batch(0).images, "a"), _batch(0).labels)
     loss = loss + 2 * F.cross_entropy(reference(small.images, "b"), small.labels)
     (loss / 6).backward()  # type: ignore[no-untyped-call]
@@ -122,14 +99,49 @@ def test_a_mixed_batch_weighs_every_image_the_same() -> None:
 
 @pytest.mark.parametrize(("epoch", "expected"), [(0, 1.0), (4, 1.0), (5, 0.1), (7, 0.1), (8, 0.01)])
 def test_learning_rates_drop_at_shares_of_the_epochs(epoch: int, expected: float) -> None:
-    recipe = _recipe(training={"epochs": 10, "lr": 1.0, "lr_drops": [0.5, 0.8]})
-    learner = Learner(_net(), recipe)
+    recipe = tiny_recipe(training={"epochs": 10, "lr": 1.0, "lr_drops": [0.5, 0.8]})
+    learner = Learner(tiny_net(), recipe)
     learner.step([_batch(0)], epoch)
     assert learner.sgd.param_groups[0]["lr"] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("epoch", "drop"), [(0, 1.0), (5, 0.1), (8, 0.01)])
+def test_the_learning_rate_of_the_switches_drops_too(epoch: int, drop: float) -> None:
+    training = {"epochs": 10, "switch_lr": 0.002, "lr_drops": [0.5, 0.8]}
+    net = tiny_net()
+    assert net.switches is not None
+    before = net.switches.scores_DM.detach().clone()
+    Learner(net, tiny_recipe(training=training)).step([_batch(0)], epoch)
+    # whatever the gradient, the first step of Adam is as long as its learning rate
+    moved = (net.switches.scores_DM.detach() - before).abs().max()
+    assert float(moved) == pytest.approx(0.002 * drop, rel=1e-3)
+
+
+def test_a_networks_state_holds_what_was_learned_and_not_the_backbone() -> None:
+    net = tiny_net()
+    state = network_state(net)
+    assert {"net/heads.0.weight", "net/adapter_list.0.scores_DM"} <= state.keys()
+    assert not any("network." in name for name in state)
+    other = tiny_net()
+    with torch.no_grad():
+        other.heads[1].weight.zero_()  # type: ignore[operator]
+    copy_state(state, network_state(other))
+    images = _batch(1).images
+    assert torch.equal(net(images, "b"), other(images, "b"))
+
+
+@pytest.mark.parametrize("saved", [None, torch.zeros(7)])
+def test_state_that_is_missing_or_of_another_shape_is_refused_by_name(saved: Tensor | None) -> None:
+    tensors: dict[str, Tensor] = dict(network_state(tiny_net()))
+    del tensors["net/heads.0.bias"]
+    if saved is not None:
+        tensors["net/heads.0.bias"] = saved
+    with pytest.raises(TrainingError, match=r"no 'net/heads.0.bias' of shape \(2,\)"):
+        copy_state(tensors, network_state(tiny_net()))
+
+
 def test_a_fixed_sharing_weight_stays_and_a_learned_one_climbs() -> None:
-    fixed, learned = Learner(_net(), _recipe(sharing={"weight": 0.5})), Learner(_net(), _recipe())
+    fixed, learned = Learner(tiny_net(), tiny_recipe(sharing={"weight": 0.5})), Learner(tiny_net(), tiny_recipe())
     seen = []
     for _ in range(3):
         fixed.step([_batch(0)], 0)
@@ -140,13 +152,13 @@ def test_a_fixed_sharing_weight_stays_and_a_learned_one_climbs() -> None:
 
 
 def test_state_taken_out_and_put_back_goes_on_bit_for_bit() -> None:
-    straight, recipe = Learner(_net(), _recipe()), _recipe()
+    straight, recipe = Learner(tiny_net(), tiny_recipe()), tiny_recipe()
     for step in range(6):
         straight.step([_batch(step % 2, step)], 0)
-    first = Learner(_net(), recipe)
+    first = Learner(tiny_net(), recipe)
     for step in range(3):
         first.step([_batch(step % 2, step)], 0)
-    second = Learner(_net(), recipe)
+    second = Learner(tiny_net(), recipe)
     second.restore({name: tensor.clone() for name, tensor in first.tensors().items()})
     for step in range(3, 6):
         second.step([_batch(step % 2, step)], 0)
@@ -158,7 +170,7 @@ def test_state_taken_out_and_put_back_goes_on_bit_for_bit() -> None:
 @pytest.mark.parametrize("granularity", ["filter", "input_channel"])
 def test_coarse_switches_feel_the_losses_of_all_their_kernels(granularity: str) -> None:
     """The same loss, written with autograd over kernels, gives the switches the same gradient."""
-    recipe = _recipe(budget=0.3, granularity=granularity, training={"dual_rate": 3.0, "lr": 0.1, "momentum": 0})
+    recipe = tiny_recipe(budget=0.3, granularity=granularity, training={"dual_rate": 3.0, "lr": 0.1, "momentum": 0})
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     backbone = Backbone(

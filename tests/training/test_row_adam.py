@@ -1,5 +1,6 @@
 """Row-wise Adam against torch's own, row by row."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,20 @@ def test_every_row_moves_as_if_torchs_adam_had_it_alone(seed: int, domains: int,
                 row.grad = one.clone()
                 optimizer.step()
     torch.testing.assert_close(scores, torch.stack(rows).detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-7, 1e-8, 1e-10])
+def test_tiny_gradients_are_damped_as_torchs_adam_damps_them(size: float) -> None:
+    scores = torch.zeros(1, 3)
+    row = scores[0].clone().requires_grad_()
+    theirs = torch.optim.Adam([row], lr=0.01)
+    ours = RowAdam(scores)
+    for direction in (1.0, 1.0, -1.0):
+        scores.grad = torch.full((1, 3), direction * size)
+        row.grad = scores.grad[0].clone()
+        ours.step(torch.tensor([True]), lr=0.01)
+        theirs.step()
+    torch.testing.assert_close(scores[0], row.detach(), rtol=1e-4, atol=0)
 
 
 def test_a_row_that_takes_no_part_is_left_exactly_as_it_was() -> None:

@@ -8,7 +8,7 @@ from prunus.errors import BackboneError
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Take a GPU where there is one, or what was asked for."""
+    """Return the named device; `auto` is a GPU if there is one, or else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -1,4 +1,4 @@
-"""Run one blank image through a network to learn its shapes."""
+"""Run one blank image through a network to record its shapes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from prunus.errors import BackboneError
 
 @dataclass(frozen=True)
 class Probe:
-    """What one image passes through.
+    """The shapes of one forward pass.
 
     Args:
-        num_features: how many come out.
-        positions: convolution -> how many output pixels it computes.
-        shapes: layer -> the shape of its output, channels first, in the order in which the layers end.
+        num_features: the length of the feature vector.
+        positions: convolution -> the number of its output pixels.
+        shapes: layer -> the shape of its output, channels first, in the order in which the layers finish.
     """
 
     num_features: int
@@ -28,13 +28,13 @@ class Probe:
 
 @torch.no_grad()
 def probe_network(network: nn.Module, size: int) -> Probe:
-    """Record the shapes of one forward pass; a convolution that is used twice counts twice."""
+    """Record the shapes of one forward pass; a convolution that is called twice counts twice."""
     positions: Counter[str] = Counter()
     shapes: dict[str, tuple[int, ...]] = {}
 
     def record(name: str, module: nn.Module, output: object) -> None:
         if isinstance(output, Tensor):
-            shapes.pop(name, None)  # a layer that is used twice ends where it ends last
+            shapes.pop(name, None)  # a layer that is called twice finishes with its last call
             shapes[name] = tuple(output.shape[1:])
             if isinstance(module, nn.Conv2d):
                 positions[name] += output.shape[-2] * output.shape[-1]
@@ -48,11 +48,11 @@ def probe_network(network: nn.Module, size: int) -> Probe:
         features = network.eval()(torch.zeros(1, 3, size, size))
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise BackboneError(f"the network does not take images of {size} x {size} pixels: {reason}") from None
+        raise BackboneError(f"the network does not accept images of {size} x {size} pixels: {reason}") from None
     finally:
         for hook in hooks:
             hook.remove()
         network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim != 2:
-        raise BackboneError("the network does not give one feature vector per image; choose a classification network")
+        raise BackboneError("the network does not return one feature vector per image; choose a classification network")
     return Probe(int(features.shape[1]), dict(positions), shapes)

@@ -1,7 +1,7 @@
-"""Convolutions that standardize their weights before use, turned into plain ones.
+"""Replace convolutions that standardize their weights by plain ones.
 
-The backbone is frozen, so that the standardized weights are constants; left to be standardized after switching, a
-kernel that is off would not stay off.
+The backbone is frozen, so the standardized weights are constants. If they were standardized after masking, a kernel
+that is switched off would not stay off.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-STANDARDIZED = frozenset({"StdConv2d", "StdConv2dSame", "ScaledStdConv2d", "ScaledStdConv2dSame"})  # timm's
+STANDARDIZED = frozenset({"StdConv2d", "StdConv2dSame", "ScaledStdConv2d", "ScaledStdConv2dSame"})  # of timm
 
 
 def bake_standardized(network: nn.Module) -> nn.Module:
-    """Replace every standardizing convolution, in place, by a plain one that computes the same."""
+    """Replace every standardizing convolution, in place, by a plain one that computes the same result."""
     for name, module in list(network.named_modules()):
         if type(module).__name__ in STANDARDIZED:
             assert isinstance(module, nn.Conv2d)
@@ -50,8 +50,9 @@ def _class_of(module: nn.Conv2d) -> type[nn.Conv2d]:
 
 
 def _standardize(module: nn.Conv2d) -> Tensor:
-    """Give every filter mean 0 and variance 1, and the gain of the scaled kind."""
-    eps, gain = float(getattr(module, "eps", 1e-6)), getattr(module, "gain", None)
+    """Return weights with mean 0 and variance 1 in every filter, times the gain of the scaled kind."""
+    eps = float(getattr(module, "eps", 1e-6))
+    gain = getattr(module, "gain", None)
     scale = None if gain is None else (gain * float(getattr(module, "scale", 1.0))).reshape(-1)
     rows = module.weight.reshape(1, module.out_channels, -1)
     return F.batch_norm(rows, None, None, weight=scale, training=True, momentum=0.0, eps=eps).reshape_as(module.weight)

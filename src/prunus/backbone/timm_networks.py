@@ -1,4 +1,4 @@
-"""Any convolutional network of timm, by name; weights from the hub where it can be reached."""
+"""Networks of timm, by name, with weights from the hub."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def build_timm(name: str) -> nn.Module:
     if not timm.is_model(model_name):
         raise UnknownNameError("timm network", name, timm_names(name) or [f"{TIMM_PREFIX}resnet50"])
     network: nn.Module = timm.create_model(model_name, pretrained=False)
-    network.reset_classifier(0)  # type: ignore[operator]  # timm's own way to ask for features
+    network.reset_classifier(0)  # type: ignore[operator]  # timm's way to ask for features
     return network
 
 
 def timm_names(name: str) -> list[str]:
-    """List the timm networks whose names are nearest."""
+    """List the timm networks with the most similar names."""
     try:
         timm = _import_timm()
     except MissingExtraError:
@@ -38,35 +38,33 @@ def timm_names(name: str) -> list[str]:
 
 
 def timm_preprocess(name: str) -> tuple[int, tuple[float, float, float], tuple[float, float, float]]:
-    """Look up the input size, mean and standard deviation that a timm network expects."""
+    """Return the input size, mean and standard deviation that a timm network expects."""
     config = _config(name)
-    return max(config["input_size"][1:]), tuple(config["mean"]), tuple(config["std"])
+    return max(config.input_size[1:]), tuple(config.mean), tuple(config.std)
 
 
 def fetch_timm_weights(name: str) -> Path:
     """Download a network's safetensors file from the hub, or find it in the local cache."""
     from huggingface_hub import hf_hub_download  # noqa: PLC0415  # optional package
 
-    hub_id = _config(name).get("hf_hub_id")
+    hub_id = _config(name).hf_hub_id
     advice = 'name a safetensors file on disk as backbone.weights, or set it to "random"'
     if not hub_id:
         raise BackboneError(f"timm has no hub weights for {name}; {advice}")
     client = logging.getLogger("huggingface_hub")
     level = client.level
-    client.setLevel(logging.ERROR)  # it would report every one of its retries; we say the outcome, once
+    client.setLevel(logging.ERROR)  # it logs every retry; the error below says the outcome once
     try:
         return Path(hf_hub_download(hub_id, "model.safetensors"))
-    except Exception as error:  # the hub client raises dozens of types for "no network"
+    except Exception as error:  # the hub client raises dozens of types
         reason = str(error).splitlines()[0]
-        raise BackboneError(f"the weights of {name} ({hub_id}) cannot be fetched: {reason}; {advice}") from None
+        raise BackboneError(f"cannot fetch the weights of {name} ({hub_id}): {reason}; {advice}") from None
     finally:
         client.setLevel(level)
 
 
-def _config(name: str) -> dict[str, Any]:
-    config = _import_timm().get_pretrained_cfg(name.removeprefix(TIMM_PREFIX))
-    values: dict[str, Any] = config.to_dict()
-    return values
+def _config(name: str) -> Any:  # noqa: ANN401  # timm is untyped
+    return _import_timm().get_pretrained_cfg(name.removeprefix(TIMM_PREFIX))
 
 
 def _import_timm() -> Any:  # noqa: ANN401  # timm is untyped

@@ -1,4 +1,4 @@
-"""Fill a network with tensors from a safetensors file, or say what does not fit."""
+"""Fill a network with the tensors of a safetensors file."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def fill(network: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
-    """Copy weights into a network that has no head; what only the head needs is left over."""
-    wanted = network.state_dict()
-    missing = [key for key in wanted if key not in tensors and not key.endswith("num_batches_tracked")]
+    """Copy weights into a network without a head; tensors of the file's head are ignored."""
+    targets = network.state_dict()
+    missing = [key for key in targets if key not in tensors and not key.endswith("num_batches_tracked")]
     if missing:
         raise BackboneError(
-            f"the weights lack {len(missing)} tensors that {name} needs, {missing[0]!r} the first; is this its file?"
+            f"the weights lack {len(missing)} tensors that {name} needs, such as {missing[0]!r}; is this its file?"
         )
-    for key, target in wanted.items():
+    for key, target in targets.items():
         if key in tensors:
             if tensors[key].shape != target.shape:
-                ours, theirs = tuple(target.shape), tuple(tensors[key].shape)
-                raise BackboneError(f"{key!r} of {name} has the shape {ours}, the weights file has {theirs}")
+                shapes = f"{tuple(target.shape)}, the weights file has {tuple(tensors[key].shape)}"
+                raise BackboneError(f"{key!r} of {name} has the shape {shapes}")
             target.copy_(tensors[key])
 
 
 def fingerprint(network: nn.Module) -> str:
-    """Hash all weights, so that a model can tell which network it came from."""
+    """Hash all weights: a run can only be opened with the network it was trained on."""
     digest = hashlib.sha256()
     for key, tensor in sorted(network.state_dict().items()):
         digest.update(key.encode())

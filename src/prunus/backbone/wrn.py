@@ -1,4 +1,4 @@
-"""The wide residual network of the Visual Decathlon, as our bundled weights have it."""
+"""The wide residual network of the Visual Decathlon, in the sizes of the bundled weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut; a stride halves the image and appends zero channels to the shortcut."""
+    """Two 3x3 convolutions beside a shortcut; a stride halves the image and pads the shortcut with zero channels."""
 
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class Block(nn.Module):
         self.new_channels = out_channels - in_channels
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add what the convolutions learned to the shortcut."""
+        """Add the convolutions' result to the shortcut."""
         shortcut = F.avg_pool2d(x, self.stride) if self.stride > 1 else x
         if self.new_channels:
             shortcut = F.pad(shortcut, (0, 0, 0, 0, 0, self.new_channels))
@@ -29,7 +29,7 @@ class Block(nn.Module):
 
 
 class WideResNet(nn.Module):
-    """Stem, three stages of blocks, norm, mean over the image."""
+    """A stem, three stages of blocks, a norm, and the mean over the image."""
 
     def __init__(self, blocks: int, stem: int, widths: tuple[int, int, int]) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class WideResNet(nn.Module):
         self.final_norm = nn.BatchNorm2d(channels)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Turn images into features."""
+        """Compute the features of images."""
         x = self.stages(self.stem(images))
         return torch.mean(F.relu(self.final_norm(x)), dim=(2, 3))
 
@@ -61,5 +61,5 @@ def wrn28_4() -> WideResNet:
 
 
 def wrn14_2() -> WideResNet:
-    """Build its small sister for demonstrations on a CPU."""
+    """Build a small variant for demonstrations on a CPU."""
     return WideResNet(blocks=2, stem=16, widths=(32, 64, 128))

@@ -1,4 +1,4 @@
-"""The table of pretrained networks; anything else comes from timm."""
+"""The table of bundled networks; all others come from timm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prunus.samples import bundled
 
 @dataclass(frozen=True)
 class ZooEntry:
-    """One bundled network: how to build it, where its weights lie and what it was trained on."""
+    """A bundled network: how to build it, its weights file, and what it was trained on."""
 
     build: Callable[[], nn.Module]
     file: str
@@ -43,7 +43,7 @@ ZOO: dict[str, ZooEntry] = {
 
 @dataclass(frozen=True)
 class Backbone:
-    """A pretrained network without its head, how images must be prepared for it, and what one image costs."""
+    """A pretrained network without its head, its preprocessing, and the shapes of one forward pass."""
 
     name: str
     network: nn.Module
@@ -52,8 +52,8 @@ class Backbone:
 
 
 def load_backbone(choice: BackboneChoice) -> Backbone:
-    """Build a network and fill it with its pretrained, given or random weights."""
-    with torch.random.fork_rng(devices=[]):  # random weights are the same ones every time
+    """Build a network with pretrained weights, the weights of a file, or random ones."""
+    with torch.random.fork_rng(devices=[]):  # random weights are the same every time
         torch.manual_seed(0)
         network = _build(choice.name)
     if choice.weights != "random":
@@ -79,11 +79,8 @@ def _pretrained(name: str) -> Mapping[str, Tensor]:
 
 
 def _preprocess(choice: BackboneChoice) -> Preprocess:
-    if choice.name in ZOO:
-        entry = ZOO[choice.name]
-        size, mean, std = entry.size, entry.mean, entry.std
-    else:
-        size, mean, std = timm_preprocess(choice.name)
+    entry = ZOO.get(choice.name)
+    size, mean, std = (entry.size, entry.mean, entry.std) if entry else timm_preprocess(choice.name)
     size = choice.size or size
     if choice.resize and choice.resize < size:
         raise BackboneError(

@@ -1,1 +1,1 @@
-"""The HTTP service around a model file, and its page."""
+"""The HTTP service for a model file, and its web page."""

@@ -1,4 +1,4 @@
-"""Who gets in: how many requests wait for an answer and how many bytes they hold, counted on the event loop."""
+"""Admission control: limits on waiting requests and on the bytes they hold, counted on the event loop."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from prunus.serving.refusals import overloaded
 
 
 class Admission:
-    """Counts what is inside and refuses at once what would be too much.
+    """Counters of the requests and bytes in the service; requests beyond a limit are refused immediately.
 
-    A request that is still being sent holds its bytes but no place, so that slow clients keep nobody out.
+    A request that is still being sent holds its bytes but takes no slot, so slow clients do not block others.
     """
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
         self.requests = 0
-        self.arriving = 0  # requests that are being sent or decoded, and will join a batch
+        self.arriving = 0  # requests that are being sent or decoded and will join a batch
         self.bytes = 0
         self._max_requests = max_requests
         self._max_bytes = max_bytes
 
     def check(self) -> None:
-        """Refuse where no place is free."""
+        """Refuse a request if no slot is free."""
         if self.requests >= self._max_requests:
-            raise overloaded(f"{self.requests} requests wait for their answers")
+            raise overloaded(f"{self.requests} requests are waiting")
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Take a place for as long as an answer is worked on."""
+    def slot(self) -> Iterator[None]:
+        """Take a slot while a request is being answered."""
         self.check()
         self.requests += 1
         try:
@@ -38,7 +38,7 @@ class Admission:
 
     @contextmanager
     def load(self) -> Iterator[Load]:
-        """Count the bytes of one request for as long as it is here."""
+        """Count the bytes of one request until it leaves the service."""
         load = Load(self)
         try:
             yield load
@@ -49,7 +49,7 @@ class Admission:
     def take(self, count: int) -> None:
         """Count more bytes, or refuse them."""
         if self.bytes + count > self._max_bytes:
-            raise overloaded(f"its clients are sending {self.bytes:,} bytes")
+            raise overloaded(f"requests already hold {self.bytes:,} bytes")
         self.bytes += count
 
 
@@ -63,9 +63,10 @@ class Load:
         admission.arriving += 1
 
     def arrived(self) -> None:
-        """Say that no other request need wait for this one."""
-        self._admission.arriving -= self._arriving
-        self._arriving = False
+        """Mark the request as complete: batches no longer wait for it."""
+        if self._arriving:
+            self._admission.arriving -= 1
+            self._arriving = False
 
     def add(self, count: int) -> None:
         """Count more bytes."""

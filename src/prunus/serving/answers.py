@@ -1,4 +1,4 @@
-"""What the service answers, as data: the schema of every response."""
+"""The responses of the service as typed models."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Answer(BaseModel):
-    """Frozen; every key is always there."""
+    """Base of all responses: frozen, and every key is always present."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ErrorAnswer(Answer):
-    """Why a request was not answered."""
+    """The reason why a request failed."""
 
     error: str
 
 
 class ClassAnswer(Answer):
-    """One class and how probable it is."""
+    """One class and its probability."""
 
     label: str
     probability: float = Field(ge=0, le=1)
 
 
 class ImageAnswer(Answer):
-    """The classes of one image, the most probable first; the name is that of the uploaded file."""
+    """The classes of one image, most probable first, and the name of the uploaded file."""
 
     name: str
     predictions: list[ClassAnswer]
 
 
 class PredictAnswer(Answer):
-    """The classes of all images of a request, in its order; milliseconds from its last byte to the answer."""
+    """The results of a request in upload order, and the milliseconds from its last byte to the answer."""
 
     domain: str
     milliseconds: float
@@ -40,14 +40,14 @@ class PredictAnswer(Answer):
 
 
 class ExampleAnswer(Answer):
-    """An image to try; the path is relative to the page."""
+    """An example image; its path is relative to the page."""
 
     name: str
     path: str
 
 
 class DomainAnswer(Answer):
-    """A domain, its classes, and which share of the network's kernels it uses."""
+    """A domain, its classes, and the share of the network's kernels that it uses."""
 
     name: str
     classes: list[str]
@@ -56,7 +56,7 @@ class DomainAnswer(Answer):
 
 
 class LimitsAnswer(Answer):
-    """What one request may hold."""
+    """The limits of one request."""
 
     upload_bytes: int
     images: int
@@ -64,7 +64,7 @@ class LimitsAnswer(Answer):
 
 
 class DomainsAnswer(Answer):
-    """All domains of the model; usage is the share of kernels that any of them uses."""
+    """All domains of the model, and the share of kernels that any of them uses."""
 
     model: str
     backbone: str
@@ -74,7 +74,7 @@ class DomainsAnswer(Answer):
 
 
 class HealthAnswer(Answer):
-    """That the service answers, and what it serves."""
+    """The status of the service and the model that it serves."""
 
     status: str
     model: str

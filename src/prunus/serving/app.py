@@ -1,4 +1,4 @@
-"""The application: routes around a service, and how what goes wrong is said."""
+"""The FastAPI application of a service: its routes, its error responses and its OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from prunus.serving.routes import router
 from prunus.serving.service import Service
 from prunus.version import __version__
 
-DESCRIPTION = "Classifies images of several domains with one pruned model."
+DESCRIPTION = "Classify images of several domains with one pruned model."
 
 
 def make_app(service: Service) -> FastAPI:
-    """Put routes and handlers around a service, whose threads end with the application."""
+    """Build the application of a service, and close the service when the application stops."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -30,7 +30,7 @@ def make_app(service: Service) -> FastAPI:
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     app.state.service = service
-    app.router.routes.extend(router.routes)  # to include the router would put another layer around every request
+    app.router.routes.extend(router.routes)  # include_router() would add a layer to every request
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _no_route)
@@ -41,13 +41,14 @@ def make_app(service: Service) -> FastAPI:
 
 
 def _schema(app: FastAPI, service: Service) -> dict[str, Any]:
-    """Describe the interface, with the names of this model's domains in it."""
+    """Build the OpenAPI schema, with the names of this model's domains."""
     schema = get_openapi(
         title=f"Prunus: {service.name}", version=__version__, description=DESCRIPTION, routes=app.routes
     )
     parameters = schema["paths"]["/predict/{domain}"]["post"]["parameters"]
-    next(each for each in parameters if each["name"] == "domain")["schema"]["enum"] = list(service.predictor.domains)
-    for name in ("HTTPValidationError", "ValidationError"):  # ours is another
+    domain = next(parameter for parameter in parameters if parameter["name"] == "domain")
+    domain["schema"]["enum"] = list(service.predictor.domains)
+    for name in ("HTTPValidationError", "ValidationError"):  # the service answers with ErrorAnswer instead
         schema["components"]["schemas"].pop(name, None)
     return schema
 
@@ -69,12 +70,12 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = {
-        404: "there is nothing at this address; see /docs",
-        405: f"{request.method} is not possible here; see /docs",
+    messages = {
+        404: "this address does not exist; see /docs",
+        405: f"{request.method} is not allowed for this address; see /docs",
     }
-    return _error(error.status_code, said.get(error.status_code, str(error.detail)), dict(error.headers or {}))
+    return _error(error.status_code, messages.get(error.status_code, str(error.detail)), dict(error.headers or {}))
 
 
 async def _failed(_: Request, error: Exception) -> Response:
-    return _error(500, "the service failed; its log says why")
+    return _error(500, "internal error; see the log of the service")

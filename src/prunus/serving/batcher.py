@@ -1,4 +1,4 @@
-"""Requests of different clients and domains worked on together: whoever comes within a small window shares a pass."""
+"""Batches requests of different clients and domains that arrive within a short window into one pass."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from prunus.serving.workers import Workers
 
 @dataclass(frozen=True)
 class Waiting:
-    """A request whose turn will come; a cancelled answer is never worked on."""
+    """A queued request; it is skipped if its answer is cancelled."""
 
     job: Job
     answer: asyncio.Future[Ranked]
 
 
 class Batcher:
-    """Collects requests on the event loop and works on them in a thread of its own, one batch at a time.
+    """A queue on the event loop and a thread that computes one batch at a time.
 
     Args:
-        window: seconds that a request waits for others that are on their way.
-        others_come: tells whether any are; where none is, a batch starts at once.
+        window: seconds that a request waits for others that are arriving.
+        others_come: returns whether any are arriving; if not, a batch starts immediately.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Batcher:
         return len(self._waiting)
 
     def submit(self, job: Job) -> asyncio.Future[Ranked]:
-        """Queue a request, and give its answer to come."""
+        """Queue a request, and return a future with its answer."""
         loop = asyncio.get_running_loop()
         waiting = Waiting(job, loop.create_future())
         self._waiting.append(waiting)
@@ -54,7 +54,7 @@ class Batcher:
         return waiting.answer
 
     def close(self, seconds: float) -> None:
-        """End the thread after what it works on now, and wait for it for some seconds at the most."""
+        """Stop the thread after its current batch, and wait for it for at most some seconds."""
         self._thread.finish(seconds)
 
     def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -73,29 +73,29 @@ class Batcher:
         if not batch:
             return
         self._busy = True
-        jobs = [each.job for each in batch]
+        jobs = [waiting.job for waiting in batch]
         done = asyncio.get_running_loop().run_in_executor(self._thread, self._work, jobs)
         done.add_done_callback(partial(self._finish, batch))
 
     def _next_batch(self) -> list[Waiting]:
         batch: list[Waiting] = []
         while self._waiting and len(batch) < self._batch_requests:
-            each = self._waiting.popleft()
-            if not each.answer.done():  # whoever asked may have gone
-                batch.append(each)
+            waiting = self._waiting.popleft()
+            if not waiting.answer.done():  # cancelled if the client disconnected
+                batch.append(waiting)
         return batch
 
     def _finish(self, batch: list[Waiting], done: asyncio.Future[list[Outcome]]) -> None:
         self._busy = False
         error = done.exception()
         outcomes = [error] * len(batch) if error is not None else done.result()
-        for each, outcome in zip(batch, outcomes, strict=True):
-            if each.answer.done():
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            if waiting.answer.done():
                 continue
             if isinstance(outcome, Ranked):
-                each.answer.set_result(outcome)
+                waiting.answer.set_result(outcome)
             else:
-                each.answer.set_exception(outcome)
+                waiting.answer.set_exception(outcome)
         self.on_batch(sum(len(outcome.rankings) for outcome in outcomes if isinstance(outcome, Ranked)))
         if self._waiting:
-            self._start()  # they have waited for as long as the last batch took
+            self._start()  # these requests have already waited during the last batch

@@ -1,4 +1,4 @@
-"""A connection that cannot be kept open by doing nothing: what a web server leaves to the proxy before it."""
+"""Connections with time and size limits, which web servers usually leave to a proxy."""
 
 from __future__ import annotations
 
@@ -9,71 +9,74 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from prunus.serving.patience import LATE_SECONDS
+from prunus.serving.deadline import LATE_SECONDS
 from prunus.serving.refusals import overloaded
 from prunus.serving.settings import ServeSettings
 
-MAX_HEAD_BYTES = 64 * 1024  # of a request line and headers
-MAX_AHEAD = 100  # requests that are sent before the answers to earlier ones are taken; one read may hold thousands
+MAX_HEAD_BYTES = 64 * 1024  # request line and headers
+MAX_AHEAD = 100  # pipelined requests without a response; a single read may contain thousands
 
 
 class GuardedConnection(HttpToolsProtocol):
-    """Closes a connection whose request does not come, does not end, or whose answer is not taken.
+    """A connection that is closed if its client sends no request, an endless one, or does not read the response.
 
-    While the application works on a request, the application's own limits hold.
+    While the application works on a request, the application's own limits apply.
     """
 
     settings: ClassVar[ServeSettings]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock; at the limit the longest idle connection makes room, or this one is told to come later."""
+        """Start the idle timer; at the connection limit, close the longest idle connection or answer with 503."""
         super().connection_made(transport)
-        # asyncio forgets it for sockets that were bound by hand, and then a short answer is held back for 40 ms
+        # asyncio does not set this for listeners passed to it; short responses would be delayed by 40 ms
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._since, self._head_bytes, self._given_up = self.loop.time(), 0, False
-        self._wind_clock(self.settings.request_seconds)
+        self._active_at = self.loop.time()
+        self._head_bytes = 0
+        self._aborted = False
+        self._start_timer(self.settings.request_seconds)
         if len(self.connections) > self.settings.max_connections and not self._make_room():
             self.app = too_many_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        self._clock.cancel()
+        """Stop the idle timer."""
+        self._timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Refuse a head without end."""
+        """Refuse a request whose head is too long."""
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The head of the request is too long.")
 
     def on_headers_complete(self) -> None:
-        """Take note that a request begins; hang up on who asks far ahead of the answers."""
-        if len(self.pipeline) >= MAX_AHEAD and not self._given_up:
-            self._give_up()
-        if self._given_up:  # the rest of what was received is still read
+        """Start a request, or abort the connection if too many requests are pipelined."""
+        if len(self.pipeline) >= MAX_AHEAD and not self._aborted:
+            self._abort()
+        if self._aborted:  # the parser still reads the rest of the received bytes
             return
-        self._since, self._head_bytes = self.loop.time(), 0
+        self._active_at = self.loop.time()
+        self._head_bytes = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take note that bytes belong to no head."""
+        """Reset the size of the head, because these bytes belong to a body."""
         self._head_bytes = 0
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """Take note that a request has ended."""
-        self._since = self.loop.time()
+        """Restart the idle time after a response."""
+        self._active_at = self.loop.time()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Take note that the client does not take its answers: from now on nobody works for it."""
-        self._since = self.loop.time()
+        """Restart the idle time when the client stops reading; the connection now counts as idle."""
+        self._active_at = self.loop.time()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Take note that the client has taken what was there."""
-        self._since = self.loop.time()
+        """Restart the idle time when the client reads again."""
+        self._active_at = self.loop.time()
         super().resume_writing()
 
     @property
@@ -82,41 +85,41 @@ class GuardedConnection(HttpToolsProtocol):
             return False
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _give_up(self) -> None:
-        self._given_up = True  # it stays in the table until the event loop comes by
+    def _abort(self) -> None:
+        self._aborted = True  # the server lists it until the event loop has closed it
         self.transport.abort()
 
     def _make_room(self) -> bool:
-        """Close the connection on which nothing has happened for the longest time."""
-        table = (each for each in self.connections if isinstance(each, GuardedConnection))
-        left = [each for each in table if not each._given_up]
-        idle = [each for each in left if each is not self and not each._working]
+        """Close the longest idle connection, and return whether the number of connections is within the limit."""
+        guarded_ones = (other for other in self.connections if isinstance(other, GuardedConnection))
+        left = [other for other in guarded_ones if not other._aborted]
+        idle = [other for other in left if other is not self and not other._working]
         if len(left) > self.settings.max_connections and idle:
-            min(idle, key=lambda each: each._since)._give_up()
+            min(idle, key=lambda other: other._active_at)._abort()
             return True
         return len(left) <= self.settings.max_connections
 
-    def _wind_clock(self, seconds: float) -> None:
-        self._clock = self.loop.call_later(seconds, self._check_clock, self.loop.time() + seconds)
+    def _start_timer(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._check_idle, self.loop.time() + seconds)
 
-    def _check_clock(self, due: float) -> None:
+    def _check_idle(self, due: float) -> None:
         now = self.loop.time()
-        if now > due + LATE_SECONDS:  # the whole process stood still, and the client could not be heard
-            self._since = now
-        rest = self._since + self.settings.request_seconds - now
+        if now > due + LATE_SECONDS:  # the whole process was suspended, so the client's bytes could not be read
+            self._active_at = now
+        rest = self._active_at + self.settings.request_seconds - now
         if rest <= 0 and not self._working:
-            self._give_up()
+            self._abort()
         else:
-            self._wind_clock(max(rest, 0.1))
+            self._start_timer(max(rest, 0.1))
 
 
 def guarded(settings: ServeSettings) -> type[GuardedConnection]:
-    """Make the class of connections for a service."""
+    """Return the connection class for a service with these settings."""
     return type("Connection", (GuardedConnection,), {"settings": settings})
 
 
 async def too_many_connections(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  # the server's types
-    """Answer any request that comes on a connection too many."""
+    """Answer every request on a connection beyond the limit with 503."""
     refusal = overloaded("too many connections are open")
     body = json.dumps({"error": refusal.message}).encode()
     headers = refusal.headers | {

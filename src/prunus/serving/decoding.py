@@ -1,4 +1,4 @@
-"""From the body of a request to images that the network takes; large ones are told apart before they cost much."""
+"""Decode the body of a request into network inputs; small bodies can be told apart before they are decoded."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from prunus.serving.settings import ServeSettings
 from prunus.serving.uploads import Upload, split_uploads
 
 SMALL_BYTES = 256 * 1024
-SMALL_PIXELS = 500_000  # of all images of a request: a few milliseconds to decode
+SMALL_PIXELS = 500_000  # in all images of a request; they take a few milliseconds to decode
 
 
-class NotSmall(Exception):  # noqa: N818  # nothing failed: it is a matter of where to decode
-    """Images that would keep others waiting if they were decoded here."""
+class NotSmall(Exception):  # noqa: N818  # not an error: it decides where to decode
+    """Images that would delay other requests if they were decoded with their batch."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """A request as it came, and what is needed to read it.
+    """The body of a request, and the settings needed to decode it.
 
     Args:
-        abandoned: is set when nobody waits for the answer any more.
+        abandoned: set when the answer is no longer needed.
     """
 
     content: bytes
@@ -37,19 +37,19 @@ class Body:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The images of a request, ready for the network, and the names of their files."""
+    """The images of a request as network inputs, and the names of their files."""
 
     names: list[str]
     images: list[Floats]
 
 
 def decode(body: Body) -> Decoded:
-    """Cut a body into files and decode them all; the rest is left out once the request is abandoned."""
+    """Decode all files of a body; stop early if the request is abandoned."""
     return _prepare_all(body, split_uploads(body.content, body.boundary, body.settings.max_images))
 
 
 def decode_small(body: Body) -> Decoded:
-    """Decode a body if that is quick; else raise NotSmall."""
+    """Decode a body if that is fast, else raise NotSmall."""
     if len(body.content) > SMALL_BYTES:
         raise NotSmall
     uploads = split_uploads(body.content, body.boundary, body.settings.max_images)
@@ -57,7 +57,7 @@ def decode_small(body: Body) -> Decoded:
     for number, upload in enumerate(uploads):
         picture = open_picture(upload.content, label_of(number, len(uploads), upload), body.settings.max_pixels)
         pixels += picture.width * picture.height
-        if count_scans(upload.content) > 1:  # a progressive JPEG takes many times as long as its pixels tell
+        if count_scans(upload.content) > 1:  # a progressive JPEG takes much longer than its pixels suggest
             raise NotSmall
     if pixels > SMALL_PIXELS:
         raise NotSmall

@@ -1,19 +1,20 @@
-"""The description of the interface as a page that loads nothing from elsewhere."""
+"""The API documentation as a page that loads nothing from other hosts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 
-FACTS = {"enum": "one of", "minimum": "at least", "maximum": "at most", "default": "unless given:"}
+Part: TypeAlias = Mapping[str, Any]  # a part of an OpenAPI schema
+FACTS = {"enum": "one of", "minimum": "at least", "maximum": "at most", "default": "default:"}
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}: interface</title>
+<title>{title}: API</title>
 <link rel="icon" href="icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="page.css">
 </head>
@@ -21,15 +22,15 @@ PAGE = """<!doctype html>
 <header><div><h1>{title}</h1><p>{description}</p></div></header>
 <main class="documentation">
 {operations}
-<p>All of this as data: <a href="openapi.json">openapi.json</a>. Back to <a href="./">the page</a>.</p>
+<p>OpenAPI schema: <a href="openapi.json">openapi.json</a>. <a href="./">Back to the page</a>.</p>
 </main>
 </body>
 </html>
 """
 
 
-def documentation_page(schema: Mapping[str, Any]) -> str:
-    """Write an OpenAPI schema as HTML."""
+def documentation_page(schema: Part) -> str:
+    """Render an OpenAPI schema as HTML."""
     operations = (
         "\n".join(_operation(method, path, operation, schema))
         for path, methods in schema["paths"].items()
@@ -42,14 +43,14 @@ def documentation_page(schema: Mapping[str, Any]) -> str:
     )
 
 
-def _operation(method: str, path: str, operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
+def _operation(method: str, path: str, operation: Part, schema: Part) -> Iterator[str]:
     yield f"<section><h2><code>{method.upper()} {escape(path)}</code></h2>"
     yield f"<p>{escape(operation.get('description', operation.get('summary', '')))}</p>"
-    parameters = [_parameter(each) for each in operation.get("parameters", [])]
+    parameters = [_parameter(parameter) for parameter in operation.get("parameters", [])]
     if "requestBody" in operation:
         content = operation["requestBody"]["content"]
         parameters += [
-            f"<li><code>{escape(name)}</code>, a field of {escape(kind)}: one file or several</li>"
+            f"<li><code>{escape(name)}</code>, a field of {escape(kind)}: one or more files</li>"
             for kind, body in content.items()
             for name in body["schema"]["properties"]
         ]
@@ -61,7 +62,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], schema: Map
     yield "</section>"
 
 
-def _parameter(parameter: Mapping[str, Any]) -> str:
+def _parameter(parameter: Part) -> str:
     kind = parameter["schema"]
     facts = "; ".join(f"{words} {_plain(kind[name])}" for name, words in FACTS.items() if name in kind)
     text = f"<code>{escape(parameter['name'])}</code> in the {escape(parameter['in'])}"
@@ -72,17 +73,17 @@ def _plain(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _example(response: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def _example(response: Part, schema: Part) -> str:
     shapes = [_shape(body.get("schema", {}), schema) for body in response.get("content", {}).values()]
     return "".join(f"<pre>{escape(json.dumps(shape, indent=2))}</pre>" for shape in shapes if shape)
 
 
-def _shape(kind: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:  # noqa: ANN401  # whatever JSON can say
-    """Show what a response looks like, with types in the place of values."""
+def _shape(kind: Part, schema: Part) -> Any:  # noqa: ANN401  # any JSON
+    """Return an example of a response, with types instead of values."""
     if "$ref" in kind:
         return _shape(schema["components"]["schemas"][kind["$ref"].rpartition("/")[2]], schema)
     if kind.get("type") == "object":
-        return {name: _shape(each, schema) for name, each in kind.get("properties", {}).items()}
+        return {name: _shape(value, schema) for name, value in kind.get("properties", {}).items()}
     if kind.get("type") == "array":
         return [_shape(kind.get("items", {}), schema)]
     return kind.get("type", "")

@@ -1,4 +1,4 @@
-"""Images that the page offers to click on, read once at the start."""
+"""Example images of the page, read once at startup."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prunus.errors import DataError
 from prunus.images import read_image
 from prunus.samples import bundled
 
-MOST_EXAMPLES = 8  # of one domain
-MOST_BYTES = 4_000_000  # of one image: it is held in memory and sent to every visitor
-MEDIA_TYPES = {  # what browsers show; a folder may hold other images too, which are left out
+MAX_EXAMPLES = 8  # per domain
+MAX_BYTES = 4_000_000  # per image: it stays in memory and is sent to every visitor
+MEDIA_TYPES = {  # formats that browsers show; other files in a folder are ignored
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
     ".png": "image/png",
@@ -25,7 +25,7 @@ MEDIA_TYPES = {  # what browsers show; a folder may hold other images too, which
 
 @dataclass(frozen=True)
 class Example:
-    """One image of a domain."""
+    """An example image of a domain."""
 
     name: str
     content: bytes
@@ -38,28 +38,28 @@ Examples = dict[str, list[Example]]  # domain -> its images
 def read_examples(source: str | Path, domains: Sequence[str]) -> Examples:
     """Read a folder `<domain>/<image>`, or `demo:` for images of the bundled domains."""
     read = _bundled if str(source) == DEMO_PREFIX else _in_folder
-    found = {domain: [_example(*each) for each in read(str(source), domain)] for domain in domains}
-    if not any(found.values()):
+    examples = {domain: [_example(*image) for image in read(str(source), domain)] for domain in domains}
+    if not any(examples.values()):
         raise DataError(
-            f"{source} holds no example images; put them into folders named after domains of the model: "
+            f"{source} contains no example images; put them into folders named after the domains of the model: "
             f"{', '.join(f'{domain}/<image>' for domain in domains[:3])}"
         )
-    return found
+    return examples
 
 
 def _in_folder(source: str, domain: str) -> Iterator[tuple[str, str, bytes]]:
     folder = Path(source)
     if not folder.is_dir():
-        raise DataError(f"there is no folder {folder} with examples")
+        raise DataError(f"the folder of examples {folder} does not exist")
     inside = (folder / domain).iterdir() if (folder / domain).is_dir() else iter(())
-    for path in sorted(path for path in inside if path.suffix.lower() in MEDIA_TYPES)[:MOST_EXAMPLES]:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataError(f"the example {path} has {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are shown")
+    for path in sorted(path for path in inside if path.suffix.lower() in MEDIA_TYPES)[:MAX_EXAMPLES]:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataError(f"the example {path} has {path.stat().st_size:,} bytes; at most {MAX_BYTES:,} are allowed")
         yield path.stem, path.suffix, path.read_bytes()
 
 
 def _bundled(source: str, domain: str) -> Iterator[tuple[str, str, bytes]]:
-    """Give the first test image of several classes."""
+    """Yield the first test image of several classes."""
     path = bundled("domains") / f"{domain}.zip"
     if not path.is_file():
         return
@@ -70,10 +70,10 @@ def _bundled(source: str, domain: str) -> Iterator[tuple[str, str, bytes]]:
             label, _, image = rest.partition("/")
             if split == "test" and image:
                 first.setdefault(label, name)
-        for label, name in list(first.items())[:MOST_EXAMPLES]:
+        for label, name in list(first.items())[:MAX_EXAMPLES]:
             yield label, Path(name).suffix, file.read(name)
 
 
 def _example(name: str, suffix: str, content: bytes) -> Example:
-    read_image(content, f"the example {name!r}")  # better an error now than a broken page
+    read_image(content, f"the example {name!r}")  # fail at startup instead of showing a broken page
     return Example(name, content, MEDIA_TYPES[suffix.lower()])

@@ -1,4 +1,4 @@
-"""What the service counts about itself, in the text format of Prometheus."""
+"""Metrics of the service in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ IMAGES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 class Metrics:
-    """Counters of one service; a domain that the model does not have is counted without its name.
+    """Metrics of one service; unknown domains are counted without their names.
 
     Args:
-        waiting: gives the requests that are read and not yet answered.
-        held: gives the bytes that requests hold.
+        waiting: returns the number of requests that are read but not yet answered.
+        held: returns the number of bytes that requests hold.
     """
 
     def __init__(self, waiting: Callable[[], float], held: Callable[[], float]) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._requests = Counter(
-            "prunus_requests", "Predictions that were asked for.", ["domain", "status"], registry=self._registry
+            "prunus_requests", "Prediction requests.", ["domain", "status"], registry=self._registry
         )
-        self._images = Counter("prunus_images", "Images that were classified.", ["domain"], registry=self._registry)
+        self._images = Counter("prunus_images", "Classified images.", ["domain"], registry=self._registry)
         self._seconds = Histogram(
             "prunus_request_seconds",
-            "From the first byte of a request to its answer.",
+            "Time from the first byte of a request to its answer.",
             ["domain"],
             buckets=SECONDS,
             registry=self._registry,
         )
         self._batches = Histogram(
-            "prunus_batch_images", "Images that were computed together.", buckets=IMAGES, registry=self._registry
+            "prunus_batch_images", "Images computed together.", buckets=IMAGES, registry=self._registry
         )
         for name, text, value in (
-            ("prunus_queue_requests", "Requests that are read and not yet answered.", waiting),
+            ("prunus_queue_requests", "Requests that are read but not yet answered.", waiting),
             ("prunus_held_bytes", "Bytes that requests hold.", held),
         ):
             Gauge(name, text, registry=self._registry).set_function(value)
@@ -53,5 +53,5 @@ class Metrics:
             self._seconds.labels(domain).observe(seconds)
 
     def text(self) -> bytes:
-        """Write all counters."""
+        """Return all metrics as text."""
         return generate_latest(self._registry)

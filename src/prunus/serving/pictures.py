@@ -1,4 +1,4 @@
-"""From an uploaded file to the numbers that the network sees; what cannot be an answer is refused, and why."""
+"""Decode an uploaded file into a network input, or refuse it with a reason."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from prunus.serving.refusals import Refusal
 from prunus.serving.scans import count_scans
 from prunus.serving.uploads import Upload
 
-MOVING = ("PNG", "WEBP")  # a JPEG of several pictures is a phone's photograph with extras: its first is the photograph
-MAX_SCANS = 100  # encoders make about 10
+ANIMATED = ("PNG", "WEBP")  # a JPEG with several pictures is a photograph of a phone: the first one is used
+MAX_SCANS = 100  # encoders write about 10
 MAX_PASSES = 20  # over an image of the largest size; smaller ones may have more
-PNG_END = b"IEND\xaeB`\x82"  # the name and checksum of the last part, which is always empty
+PNG_END = b"IEND\xaeB`\x82"  # name and checksum of the last chunk, which is always empty
 
 
 def prepare(upload: Upload, label: str, preprocess: Preprocess, max_pixels: int) -> Floats:
-    """Decode one file as a predictor would: (3, S, S)."""
+    """Decode one file as a predictor does, to shape (3, S, S)."""
     picture = open_picture(upload.content, label, max_pixels)
     try:
         image = read_image(picture, label)
@@ -32,12 +32,12 @@ def prepare(upload: Upload, label: str, preprocess: Preprocess, max_pixels: int)
 
 
 def open_picture(content: bytes, label: str, max_pixels: int) -> Image.Image:
-    """Read the head of a file and refuse what should not be decoded."""
+    """Read the header of a file, and refuse files that should not be decoded."""
     if not content:
         raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{label} is empty (0 bytes)")
     try:
         picture = Image.open(io.BytesIO(content), formats=FORMATS)
-        moving = picture.format in MOVING and bool(getattr(picture, "is_animated", False))
+        animated = picture.format in ANIMATED and bool(getattr(picture, "is_animated", False))
     except UnidentifiedImageError:
         raise _not_an_image(label) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -47,20 +47,20 @@ def open_picture(content: bytes, label: str, max_pixels: int) -> Image.Image:
         raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"cannot read {label}: {reason}") from error
     if picture.width * picture.height > max_pixels:
         raise _too_many_pixels(label, f"{picture.width} x {picture.height} pixels", max_pixels)
-    if moving:
+    if animated:
         raise Refusal(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is an animation; send one of its frames as a still image"
         )
     _check_scans(content, label, picture.width * picture.height, max_pixels)
     if picture.format == "PNG" and PNG_END not in content:
-        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"cannot read {label}: it ends too early")
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"cannot read {label}: it is truncated")
     return picture
 
 
 def label_of(number: int, count: int, upload: Upload) -> str:
-    """Name an image in a sentence that its sender will read."""
-    place = "the image" if count == 1 else f"image {number + 1}"
-    return f"{place} ({upload.name!r})" if upload.name else place
+    """Return the words that name an image in an error message."""
+    image = "the image" if count == 1 else f"image {number + 1}"
+    return f"{image} ({upload.name!r})" if upload.name else image
 
 
 def _check_scans(content: bytes, label: str, pixels: int, max_pixels: int) -> None:
@@ -69,17 +69,17 @@ def _check_scans(content: bytes, label: str, pixels: int, max_pixels: int) -> No
     if scans > most:
         raise Refusal(
             HTTPStatus.UNPROCESSABLE_ENTITY,
-            f"{label} paints its pixels in {scans:,} scans; at most {most} are read: save it again as a usual JPEG",
+            f"{label} has {scans:,} JPEG scans; at most {most} are allowed: save it again as a standard JPEG",
         )
 
 
 def _not_an_image(label: str) -> Refusal:
     return Refusal(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is no image that can be read; send one of {', '.join(FORMATS)}"
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is not a readable image; send one of {', '.join(FORMATS)}"
     )
 
 
 def _too_many_pixels(label: str, got: str, max_pixels: int) -> Refusal:
     return Refusal(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{label} has {got}; at most {max_pixels:,} are read: make it smaller"
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{label} has {got}; at most {max_pixels:,} are allowed: make it smaller"
     )

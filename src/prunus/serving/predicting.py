@@ -1,4 +1,4 @@
-"""One request for a prediction, from its first byte to its answer."""
+"""Answer one prediction request, from its first byte to the response."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from starlette.requests import ClientDisconnect
 from prunus.errors import UnknownNameError
 from prunus.serving.admission import Load
 from prunus.serving.answers import ClassAnswer, ImageAnswer, PredictAnswer
+from prunus.serving.deadline import Deadline
 from prunus.serving.decoding import SMALL_BYTES, Body, NotSmall, decode, decode_small
-from prunus.serving.patience import Patience
 from prunus.serving.ranking import Job, Ranked, Ranking
 from prunus.serving.refusals import Refusal, overloaded
 from prunus.serving.service import Service
 from prunus.serving.uploads import boundary_of
 
-CLIENT_GONE = 499  # no standard status says it; proxies use this one
+CLIENT_GONE = 499  # not standard, but used by proxies
 GONE = "the client closed the connection"
-MOST_LETTERS = 100  # of a domain that nobody knows
+MAX_NAME = 100  # characters of an unknown domain that are repeated
 
 
 async def predict(service: Service, request: Request, domain: str, top: int) -> PredictAnswer:
@@ -34,16 +34,16 @@ async def predict(service: Service, request: Request, domain: str, top: int) -> 
     admission.check()
     boundary = boundary_of(request.headers.get("content-type"))
     slow = f"the request was not complete after {settings.request_seconds:g} seconds"
-    late = overloaded(f"it had no answer after {settings.request_seconds:g} seconds")
+    late = overloaded(f"there was no answer after {settings.request_seconds:g} seconds")
     with (
         admission.load() as load,
-        Patience(settings.request_seconds, Refusal(HTTPStatus.REQUEST_TIMEOUT, slow, hang_up=True)) as patience,
+        Deadline(settings.request_seconds, Refusal(HTTPStatus.REQUEST_TIMEOUT, slow, hang_up=True)) as deadline,
     ):
         content = await _read_body(request, settings.max_upload_bytes, load)
         start = time.perf_counter()
-        with admission.place():
-            patience.refusal = late
-            patience.watch(request.receive, Refusal(CLIENT_GONE, GONE))
+        with admission.slot():
+            deadline.refusal = late
+            deadline.watch(request.receive, Refusal(CLIENT_GONE, GONE))
             entry = service.predictor.bundle.manifest.domains[domain]
             ranked = await _rank(service, load, Body(content, boundary, entry.preprocess, settings), domain)
         return PredictAnswer(
@@ -57,9 +57,9 @@ async def predict(service: Service, request: Request, domain: str, top: int) -> 
 
 
 def most_probable(ranking: Ranking, classes: Sequence[str], top: int) -> list[ClassAnswer]:
-    """Name the first classes of a ranking."""
+    """Return the first classes of a ranking with their names."""
     if not math.isfinite(ranking.probabilities[0]):
-        raise Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the model computed numbers that are not finite")
+        raise Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the model returned values that are not finite")
     return [
         ClassAnswer(label=classes[number], probability=probability)
         for number, probability in zip(ranking.classes[:top], ranking.probabilities[:top], strict=True)
@@ -69,7 +69,7 @@ def most_probable(ranking: Ranking, classes: Sequence[str], top: int) -> list[Cl
 def _check_domain(service: Service, domain: str) -> None:
     known = service.predictor.domains
     if domain not in known:
-        raise Refusal(HTTPStatus.NOT_FOUND, str(UnknownNameError("domain", domain[:MOST_LETTERS], known)))
+        raise Refusal(HTTPStatus.NOT_FOUND, str(UnknownNameError("domain", domain[:MAX_NAME], known)))
 
 
 async def _read_body(request: Request, max_bytes: int, load: Load) -> bytes:
@@ -91,12 +91,12 @@ async def _read_body(request: Request, max_bytes: int, load: Load) -> bytes:
 def _too_large(got: str, max_bytes: int) -> Refusal:
     return Refusal(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        f"the request has {got}; at most {max_bytes:,} are read: send smaller or fewer images",
+        f"the request has {got}; at most {max_bytes:,} are allowed: send smaller or fewer images",
     )
 
 
 async def _rank(service: Service, load: Load, body: Body, domain: str) -> Ranked:
-    """Have small images decoded with their batch, which is quicker, and large ones apart, where nobody waits."""
+    """Decode small images with their batch, which is faster, and large ones in a separate thread."""
     try:
         if len(body.content) <= SMALL_BYTES:
             load.arrived()

@@ -1,4 +1,4 @@
-"""From the requests of a batch to classes in order: all that costs time, apart from the event loop.
+"""Decode and classify the requests of a batch, outside the event loop.
 
 Legend: K = classes.
 """
@@ -19,7 +19,7 @@ from prunus.serving.refusals import Refusal
 
 @dataclass(frozen=True)
 class Job:
-    """A request: how to get its images, and their domain."""
+    """A request: a function that decodes its images, and their domain."""
 
     decode: Callable[[], Decoded]
     domain: str
@@ -27,7 +27,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The numbers of all classes, the most probable first, and their probabilities."""
+    """The indices of all classes, most probable first, and their probabilities."""
 
     classes: list[int]
     probabilities: list[float]
@@ -35,7 +35,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The answer to a request: the names of its files, and a ranking of each."""
+    """The answer to a request: the names of its files and a ranking for each."""
 
     names: list[str]
     rankings: list[Ranking]
@@ -46,15 +46,15 @@ Work = Callable[[Sequence[Job]], list[Outcome]]
 
 
 def ranking_with(predictor: Predictor, batch_images: int) -> Work:
-    """Give a function that decodes and classifies requests of mixed domains together."""
+    """Return a function that decodes and classifies requests of mixed domains together."""
 
     def work(jobs: Sequence[Job]) -> list[Outcome]:
         decoded = [_decoded(job) for job in jobs]
         pairs = [
             (image, job.domain)
-            for job, each in zip(jobs, decoded, strict=True)
-            if isinstance(each, Decoded)
-            for image in each.images
+            for job, result in zip(jobs, decoded, strict=True)
+            if isinstance(result, Decoded)
+            for image in result.images
         ]
         rankings: list[Ranking] = []
         for start in range(0, len(pairs), batch_images):
@@ -62,8 +62,8 @@ def ranking_with(predictor: Predictor, batch_images: int) -> Work:
             rankings += map(order_classes, predictor.logits(np.stack(images), list(domains)))
         rest = iter(rankings)
         return [
-            Ranked(each.names, [next(rest) for _ in each.images]) if isinstance(each, Decoded) else each
-            for each in decoded
+            Ranked(result.names, [next(rest) for _ in result.images]) if isinstance(result, Decoded) else result
+            for result in decoded
         ]
 
     return work
@@ -72,14 +72,14 @@ def ranking_with(predictor: Predictor, batch_images: int) -> Work:
 def _decoded(job: Job) -> Decoded | Refusal | NotSmall:
     try:
         return job.decode()
-    except (Refusal, NotSmall) as reason:  # of this request alone
-        # its frames hold the request's bytes, and would be held by whoever waits for the answer
+    except (Refusal, NotSmall) as reason:  # concerns this request only
+        # its frames would keep the bytes of the request in memory
         reason.__traceback__ = reason.__context__ = reason.__cause__ = None
         return reason
 
 
 def order_classes(logits_K: Floats) -> Ranking:
-    """Order the classes of one image as a predictor does."""
+    """Sort the classes of one image as a predictor does."""
     probabilities_K = softmax(logits_K[None])[0]
     order_K = np.argsort(-probabilities_K, kind="stable")
     return Ranking(order_K.tolist(), probabilities_K[order_K].tolist())

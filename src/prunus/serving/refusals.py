@@ -1,4 +1,4 @@
-"""What a client is told when a request is not answered: a status and one sentence."""
+"""Error responses: a status and one sentence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from http import HTTPStatus
 RETRY_SECONDS = 1
 
 
-class Refusal(Exception):  # noqa: N818  # nothing failed: a request is turned down
-    """A request that is turned down; `hang_up` closes the connection, whose rest nobody will read."""
+class Refusal(Exception):  # noqa: N818  # not a failure of the service
+    """A request that is refused; `hang_up` also closes the connection, because its rest is not read."""
 
     def __init__(self, status: int, message: str, hang_up: bool = False) -> None:
         super().__init__(message)
@@ -22,5 +22,5 @@ class Refusal(Exception):  # noqa: N818  # nothing failed: a request is turned d
 
 
 def overloaded(what: str) -> Refusal:
-    """Turn a request down because there are too many."""
+    """Return the refusal of a service that is overloaded."""
     return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"the service is busy: {what}; try again in a moment")

@@ -1,4 +1,4 @@
-"""The addresses of the service: each finds its part, asks it and gives the answer as JSON, text or a file."""
+"""The routes of the service other than predictions."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ add_prediction(router)
 
 @router.get("/domains", summary="List the domains", response_description="The answer.")
 async def domains(request: Request) -> DomainsAnswer:
-    """Describe the domains, their classes and which share of the network they use; and the limits of a request."""
+    """Return the domains with their classes and their share of the network, and the limits of a request."""
     return service_of(request).domains
 
 
 @router.head("/health", include_in_schema=False)
-@router.get("/health", summary="Ask whether the service answers", response_description="The answer.")
+@router.get("/health", summary="Check the service", response_description="The answer.")
 async def health(request: Request) -> HealthAnswer:
-    """Answer that the service is there, and what it serves."""
+    """Return the status of the service and the model that it serves."""
     service = service_of(request)
     return HealthAnswer(status="ok", model=service.name, version=__version__, domains=len(service.predictor.domains))
 
 
 @router.get(
     "/metrics",
-    summary="Read the counters",
-    response_description="The counters.",
+    summary="Read the metrics",
+    response_description="The metrics.",
     responses={200: {"content": {"text/plain": {}}}},
     response_class=Response,
 )
 async def metrics(request: Request) -> Response:
-    """Give the counters in the text format of Prometheus."""
+    """Return the metrics in the text format of Prometheus."""
     return Response(service_of(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/examples/{domain}/{number}", include_in_schema=False)
 async def example(request: Request, domain: str, number: int) -> Response:
-    """Give an image to try."""
-    found = service_of(request).example(domain, number)
-    if found is None:
-        raise Refusal(HTTPStatus.NOT_FOUND, "there is no such example; GET /domains lists them")
-    return Response(found.content, media_type=found.media_type, headers={"Cache-Control": "max-age=3600"})
+    """Return an example image."""
+    image = service_of(request).example(domain, number)
+    if image is None:
+        raise Refusal(HTTPStatus.NOT_FOUND, "unknown example; GET /domains lists all examples")
+    return Response(image.content, media_type=image.media_type, headers={"Cache-Control": "max-age=3600"})
 
 
 @router.head("/", include_in_schema=False)
@@ -60,12 +60,12 @@ async def example(request: Request, domain: str, number: int) -> Response:
 @router.get("/page.js", include_in_schema=False)
 @router.get("/icon.svg", include_in_schema=False)
 async def page(request: Request) -> Response:
-    """Give a file of the page."""
+    """Return a file of the page."""
     content, media_type = page_file(request.url.path.rpartition("/")[2])
     return Response(content, media_type=media_type, headers=PAGE_HEADERS)
 
 
 @router.get("/docs", include_in_schema=False)
 async def documentation(request: Request) -> HTMLResponse:
-    """Give the description of the interface, readable."""
+    """Return the API documentation as a page."""
     return HTMLResponse(documentation_page(request.app.openapi()), headers=PAGE_HEADERS)

@@ -1,26 +1,28 @@
-"""Count how often a JPEG paints its whole picture: a few bytes can ask for one more pass over all of its pixels."""
+"""Count the scans of a JPEG: a few bytes can add another pass over all of its pixels."""
 
 from __future__ import annotations
 
 import re
 
 SOI, EOI, SOS = 0xD8, 0xD9, 0xDA
-MARKER = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")  # what decoders stop at; they skip or refuse all others
+MARKER = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")  # decoders skip or refuse all other markers
 
 
 def count_scans(content: bytes) -> int:
-    """Count the scans of a JPEG up to its end, as a decoder would meet them; any other file has none.
+    """Count the scans of a JPEG that a decoder would process; any other file has none.
 
-    What follows the end (a phone's film, a second picture) is never decoded and does not count.
+    Content after the end marker (a video of a phone, a second picture) is never decoded and does not count.
     """
     if content[:2] != bytes((0xFF, SOI)):
         return 0
-    scans, place = 0, 2
-    while (found := MARKER.search(content, place)) is not None:
-        marker = found[1][0]
+    scans = 0
+    offset = 2
+    while (match := MARKER.search(content, offset)) is not None:
+        marker = match[1][0]
         if marker == EOI:
             break
-        scans += marker == SOS
-        # a segment may hold the bytes of a marker, such as a small picture of the picture: step over it
-        place = found.end() + int.from_bytes(content[found.end() : found.end() + 2], "big")
+        if marker == SOS:
+            scans += 1
+        # skip the segment: it may contain bytes that look like markers, for example in a thumbnail
+        offset = match.end() + int.from_bytes(content[match.end() : match.end() + 2], "big")
     return scans

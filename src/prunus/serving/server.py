@@ -1,4 +1,4 @@
-"""Listen, serve until a signal comes, finish what was accepted, stop."""
+"""Listen, serve until a signal arrives, answer the accepted requests and stop."""
 
 from __future__ import annotations
 
@@ -20,56 +20,57 @@ from prunus.serving.connections import guarded
 from prunus.serving.service import Service
 from prunus.serving.settings import ServeSettings
 
-M_MMAP_THRESHOLD = -3  # of malloc.h
+M_MMAP_THRESHOLD = -3  # from malloc.h
 LARGE_BYTES = 2**20
 
 
 class Server(uvicorn.Server):
-    """A server that says when it is ready, and for which a signal is the usual way to end."""
+    """A server that reports when it is ready and stops normally on a signal."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
+        """Start, and report it."""
         await super().startup(sockets)
         self._ready()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on a signal; uvicorn's own would raise it again afterwards, as if something had failed."""
+        """Stop on a signal; unlike uvicorn's version, do not raise the signal again afterwards."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind an address, or say in one line why not."""
+    """Bind an address, or raise an error that says why it failed."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as error:
+        reason = error.strerror or error
         raise PrunusError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}; choose another address or port (0 is any free)"
+            f"cannot listen on {host}:{port}: {reason}; choose another address or port (0 picks a free one)"
         ) from None
 
 
 def address_of(listener: socket.socket) -> str:
-    """Write the address that a browser takes."""
+    """Return the URL to open in a browser."""
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}"
 
 
 def make_server(service: Service, ready: Callable[[], None]) -> Server:
-    """Put a server around a service; its log holds failures only."""
+    """Build the server of a service; it logs errors only."""
     settings = service.settings
     config = uvicorn.Config(
         make_app(service),
@@ -79,22 +80,22 @@ def make_server(service: Service, ready: Callable[[], None]) -> Server:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=24 * 3600,  # the guard closes what is idle
+        timeout_keep_alive=24 * 3600,  # GuardedConnection closes idle connections
         timeout_graceful_shutdown=math.ceil(settings.request_seconds) + 5,
     )
     return Server(config, ready)
 
 
 def return_large_blocks() -> None:
-    """Have the memory of large images given back at once; glibc would keep it after the first few."""
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # other systems have no such switch
+    """Return the memory of large images to the system immediately; by default glibc would keep it."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # only glibc has this setting
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
 
 
 def run_service(service: Service, ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; requests that were accepted are answered first."""
+    """Serve until SIGINT or SIGTERM, and answer the accepted requests before stopping."""
     return_large_blocks()
-    warnings.filterwarnings("ignore", module="PIL")  # odd files of strangers are no news
+    warnings.filterwarnings("ignore", module="PIL")  # uploads may be malformed
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
     settings: ServeSettings = service.settings
     with listen(settings.host, settings.port) as listener:

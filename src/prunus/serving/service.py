@@ -1,4 +1,4 @@
-"""What the routes share: the model, the limits, the queue and the counters of one service."""
+"""The shared state of a service: model, limits, queue and metrics."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from prunus.serving.ranking import ranking_with
 from prunus.serving.settings import ServeSettings
 from prunus.serving.workers import Workers
 
-DECODERS = 2  # each may hold one decoded image of the largest size
-STOP_SECONDS = 5.0  # for threads whose requests have been answered or given up
+DECODERS = 2  # threads; each may hold one decoded image of the largest size
+STOP_SECONDS = 5.0  # time for threads to finish after the last response
 
 
 @dataclass(frozen=True)
 class Service:
-    """Everything that lives as long as the service."""
+    """The parts of a running service."""
 
     name: str
     predictor: Predictor
@@ -37,18 +37,18 @@ class Service:
     decoders: Workers = field(default_factory=lambda: Workers(DECODERS, "prunus-decode"))
 
     def close(self) -> None:
-        """End the threads after what they do now; those that take too long end with the process."""
+        """Stop the threads after their current task; those that take too long end with the process."""
         self.decoders.finish(STOP_SECONDS)
         self.batcher.close(STOP_SECONDS)
 
     def example(self, domain: str, number: int) -> Example | None:
-        """Look up an example by its place in the table."""
+        """Return an example by its number, or None."""
         images = self.examples.get(domain, [])
         return images[number] if 0 <= number < len(images) else None
 
 
 def make_service(name: str, predictor: Predictor, settings: ServeSettings, examples: Examples) -> Service:
-    """Put the parts together."""
+    """Build a service for a model."""
     admission = Admission(settings.max_queue, settings.max_held_bytes)
     batcher = Batcher(
         ranking_with(predictor, settings.batch_images),
@@ -63,14 +63,14 @@ def make_service(name: str, predictor: Predictor, settings: ServeSettings, examp
 
 
 def service_of(request: Request) -> Service:
-    """Find the service that a request came to."""
+    """Return the service that handles a request."""
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
 
 
 def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, examples: Examples) -> DomainsAnswer:
-    """Describe all domains of a model, once: the answer never changes."""
+    """Build the response of GET /domains, which never changes."""
     costs = bundle_costs(bundle)
     return DomainsAnswer(
         model=name,
@@ -82,8 +82,8 @@ def describe_domains(name: str, bundle: Bundle, settings: ServeSettings, example
                 classes=list(entry.classes),
                 usage=costs.usage(domain),
                 examples=[
-                    ExampleAnswer(name=each.name, path=f"examples/{domain}/{number}")
-                    for number, each in enumerate(examples.get(domain, []))
+                    ExampleAnswer(name=example.name, path=f"examples/{domain}/{number}")
+                    for number, example in enumerate(examples.get(domain, []))
                 ],
             )
             for domain, entry in bundle.manifest.domains.items()

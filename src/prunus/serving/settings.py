@@ -1,4 +1,4 @@
-"""How a service listens and where its limits lie, frozen and checked once."""
+"""The settings of a service: address, batches and limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEGA = 1_000_000
 
 
 class ServeSettings(Settings):
-    """Where to listen, how to compute, and what one client may ask for."""
+    """Address, batches and limits of a service."""
 
     host: str = Field(
         default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 listens on all interfaces"
@@ -44,22 +44,22 @@ class ServeSettings(Settings):
 
     @property
     def max_upload_bytes(self) -> int:
-        """Give the largest request in bytes."""
+        """Return the size of the largest request in bytes."""
         return int(self.max_upload_mb * MEGA)
 
     @property
     def max_held_bytes(self) -> int:
-        """Give in bytes what all requests together may hold; one of the largest size always fits."""
+        """Return the bytes that all requests together may hold; one request of the largest size always fits."""
         return max(int(self.max_held_mb * MEGA), self.max_upload_bytes)
 
     @property
     def max_pixels(self) -> int:
-        """Give the pixels of the largest image."""
+        """Return the number of pixels of the largest image."""
         return int(self.max_megapixels * MEGA)
 
 
 def parse_settings(values: Mapping[str, object]) -> ServeSettings:
-    """Check settings that were typed by hand, and say in one line what is wrong with them."""
+    """Validate settings of a user, and report the first mistake in one line."""
     try:
         return ServeSettings.model_validate(dict(values))
     except ValidationError as error:

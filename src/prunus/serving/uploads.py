@@ -1,4 +1,4 @@
-"""From the body of a request to the files in it, in memory: nothing that a client sends touches the disk."""
+"""Parse the files in a request body in memory; nothing is written to disk."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 FIELD = "images"
 HOW = f"send image files as multipart/form-data in the field {FIELD!r}"
-MOST_LETTERS = 200  # of a file's name that is given back
+MAX_NAME = 200  # characters of a client's text that are repeated
 
 
 @dataclass(frozen=True)
 class Upload:
-    """One file as it came; the name is the client's and is only ever shown to the client."""
+    """One uploaded file; its name comes from the client and is only returned to the client."""
 
     name: str
     content: bytes
 
 
 def boundary_of(content_type: str | None) -> bytes:
-    """Find what separates the parts of a request; refuse any other kind of request."""
+    """Return the boundary of a multipart request; refuse other content types."""
     kind, options = parse_options_header(content_type)
     if kind.lower() != b"multipart/form-data":
-        shown = repr(content_type[:MOST_LETTERS]) if content_type else "none"
+        shown = repr(content_type[:MAX_NAME]) if content_type else "none"
         raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type is {shown}; {HOW}")
     boundary = options.get(b"boundary", b"")
     if not 1 <= len(boundary) <= 200:
@@ -41,7 +41,7 @@ def boundary_of(content_type: str | None) -> bytes:
 
 
 def split_uploads(body: bytes, boundary: bytes, max_images: int) -> list[Upload]:
-    """Cut a body into its files."""
+    """Split a body into its files."""
     reader = _Reader(max_images)
     try:
         parser = MultipartParser(boundary, reader.callbacks())
@@ -50,18 +50,18 @@ def split_uploads(body: bytes, boundary: bytes, max_images: int) -> list[Upload]
     except FormParserError as error:
         raise _unreadable(str(error)) from None
     if not reader.complete:
-        raise _unreadable("it ends too early")
+        raise _unreadable("it is truncated")
     if not reader.uploads:
-        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"there is no image in the request; {HOW}")
+        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"the request contains no image; {HOW}")
     return reader.uploads
 
 
 def _unreadable(reason: str) -> Refusal:
-    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"the form data cannot be read: {reason[:MOST_LETTERS]}; {HOW}")
+    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"the form data cannot be read: {reason[:MAX_NAME]}; {HOW}")
 
 
 class _Reader:
-    """Collects what the parser finds."""
+    """Collects the files that the parser finds."""
 
     def __init__(self, max_images: int) -> None:
         self.uploads: list[Upload] = []
@@ -71,7 +71,7 @@ class _Reader:
         self._field, self._value, self._content = bytearray(), bytearray(), bytearray()
 
     def callbacks(self) -> MultipartCallbacks:
-        """Give the parser's hooks by their names."""
+        """Return the callbacks of the parser by name."""
         return {
             "on_part_begin": self._begin,
             "on_header_field": lambda data, start, end: self._field.extend(data[start:end]),
@@ -86,7 +86,7 @@ class _Reader:
         if len(self.uploads) == self._max_images:
             raise Refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"a request may hold {self._max_images} images, got more; send the others in another request",
+                f"a request may contain at most {self._max_images} images; send the others in another request",
             )
         self._headers, self._content = {}, bytearray()
 
@@ -98,8 +98,8 @@ class _Reader:
         _, options = parse_options_header(self._headers.get(b"content-disposition"))
         field = options.get(b"name", b"").decode("utf-8", "replace")
         if field != FIELD:
-            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"unknown form field {field[:MOST_LETTERS]!r}; {HOW}")
-        name = options.get(b"filename", b"").decode("utf-8", "replace")[:MOST_LETTERS]
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"unknown form field {field[:MAX_NAME]!r}; {HOW}")
+        name = options.get(b"filename", b"").decode("utf-8", "replace")[:MAX_NAME]
         self.uploads.append(Upload(name, bytes(self._content)))
 
     def _finish(self) -> None:

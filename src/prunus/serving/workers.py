@@ -1,4 +1,4 @@
-"""Threads that a stop need not wait for: the work of strangers may take longer than anybody's patience."""
+"""Worker threads that do not keep the process alive if a task takes too long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Workers(Executor):
-    """Works like a ThreadPoolExecutor, whose threads would keep the process alive until their work is done."""
+    """A ThreadPoolExecutor with daemon threads: the process can exit while a task is running."""
 
     def __init__(self, count: int, name: str) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -25,13 +25,13 @@ class Workers(Executor):
             thread.start()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Queue a call, and give its result to come."""
+        """Queue a call, and return a future with its result."""
         future: Future[T] = Future()
         self._tasks.put((future, lambda: fn(*args, **kwargs)))
         return future
 
     def finish(self, seconds: float) -> bool:
-        """End the threads after what they do now, and tell whether they ended within some seconds."""
+        """Stop the threads after their queued calls, and return whether they ended within some seconds."""
         deadline = time.monotonic() + seconds
         for _ in self._threads:
             self._tasks.put(None)
@@ -42,7 +42,7 @@ class Workers(Executor):
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             _settle(*task)
-            del task  # or a large image would be held until the next one comes
+            del task  # otherwise a large image would stay in memory until the next call
 
 
 def _settle(future: Future[Any], call: Callable[[], Any]) -> None:
@@ -50,7 +50,7 @@ def _settle(future: Future[Any], call: Callable[[], Any]) -> None:
         return
     try:
         result = call()
-    except BaseException as error:  # whoever waits for the result is told
+    except BaseException as error:  # passed on to the caller
         future.set_exception(error)
     else:
         future.set_result(result)

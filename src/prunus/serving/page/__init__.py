@@ -1,4 +1,4 @@
-"""The page: four files of the package, read once, that load nothing from elsewhere."""
+"""The files of the web page, which loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ PAGE_HEADERS = {
 
 @lru_cache
 def page_file(name: str) -> tuple[bytes, str]:
-    """Give a file of the page and its media type."""
+    """Return a file of the page and its media type."""
     file, media_type = FILES[name]
     return (resources.files("prunus.serving.page") / file).read_bytes(), media_type

@@ -1,17 +1,17 @@
 "use strict";
-// Everything the server sends is put in place as text, never as markup.
+// Everything from the server is inserted as text, never as markup.
 const $ = (id) => document.getElementById(id);
 const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
-let model = null; // the answer of GET domains
-let files = []; // what was given last, so that another domain can be tried on it
-let asked = 0; // answers of earlier questions are dropped
-let pictures = []; // addresses of shown images, to be released
+let model = null; // the response of GET domains
+let files = []; // the last files, classified again when another domain is chosen
+let lastRequest = 0; // responses to earlier requests are ignored
+let pictures = []; // object URLs of the shown images, to be released
 
 function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
 }
 
 function chosen() {
@@ -24,7 +24,7 @@ async function start() {
     const answer = await fetch("domains");
     model = await answer.json();
   } catch {
-    return fail("The service does not answer; is it still running?");
+    return fail("The service does not respond. Is it still running?");
   }
   $("model").textContent = `${model.model}: one ${model.backbone} for ${model.domains.length} domains`;
   document.title = `Prunus: ${model.model}`;
@@ -44,8 +44,8 @@ function choose() {
   const domain = chosen();
   $("usage").hidden = false;
   $("usage-text").textContent =
-    `${domain.name} uses ${percent(domain.usage)} of the network, all domains together ${percent(model.usage)}; ` +
-    `it knows ${domain.classes.length} classes.`;
+    `${domain.name} has ${domain.classes.length} classes and uses ${percent(domain.usage)} of the network. ` +
+    `All domains together use ${percent(model.usage)}.`;
   $("usage-domain").style.width = `${100 * domain.usage}%`;
   $("usage-union").style.width = `${100 * model.usage}%`;
   $("examples").hidden = domain.examples.length === 0;
@@ -67,30 +67,30 @@ async function tryExample(example) {
     const content = await answer.blob();
     take([new File([content], example.name, { type: content.type })]);
   } catch {
-    fail("The example could not be loaded; is the service still running?");
+    fail("The example could not be loaded. Is the service still running?");
   }
 }
 
-function take(given) {
-  if (!model || !given.length) return;
-  files = given;
+function take(newFiles) {
+  if (!model || !newFiles.length) return;
+  files = newFiles;
   classify();
 }
 
-function tooMuch() {
+function limitExceeded() {
   const limits = model.limits;
   const bytes = files.reduce((sum, file) => sum + file.size, 0);
-  if (files.length > limits.images) return `At most ${limits.images} images at once, please; these are ${files.length}.`;
+  if (files.length > limits.images) return `Choose at most ${limits.images} images at once. These are ${files.length}.`;
   if (bytes > limits.upload_bytes - 1000 * files.length) {
-    return `At most ${(limits.upload_bytes / 1e6).toFixed(1)} MB at once, please; this is ${(bytes / 1e6).toFixed(1)} MB.`;
+    return `Choose at most ${(limits.upload_bytes / 1e6).toFixed(1)} MB at once. This is ${(bytes / 1e6).toFixed(1)} MB.`;
   }
   return "";
 }
 
 async function classify() {
-  const turn = ++asked;
-  const refusal = tooMuch();
-  if (refusal) return fail(refusal);
+  const request = ++lastRequest;
+  const problem = limitExceeded();
+  if (problem) return fail(problem);
   const form = new FormData();
   files.forEach((file) => form.append("images", file, file.name));
   $("results").classList.add("waiting");
@@ -100,10 +100,10 @@ async function classify() {
     answer = await fetch(`predict/${encodeURIComponent(chosen().name)}?top=5`, { method: "POST", body: form });
     content = await answer.json();
   } catch {
-    if (turn === asked) fail("The service does not answer; is it still running?");
+    if (request === lastRequest) fail("The service does not respond. Is it still running?");
     return;
   }
-  if (turn !== asked) return;
+  if (request !== lastRequest) return;
   if (!answer.ok) return fail(content.error);
   show(content, performance.now() - begin);
 }
@@ -132,8 +132,8 @@ function show(content, milliseconds) {
     return block;
   }));
   $("time").textContent =
-    `${content.domain}: ${content.milliseconds.toFixed(1)} ms in the service, ${milliseconds.toFixed(0)} ms with the way there and back`;
-  $("answer").scrollIntoView({ block: "nearest" }); // on a phone it lies below what was clicked
+    `${content.domain}: ${content.milliseconds.toFixed(1)} ms in the service, ${milliseconds.toFixed(0)} ms round trip`;
+  $("answer").scrollIntoView({ block: "nearest" }); // on a phone the result is below the examples
 }
 
 function bar(prediction) {
@@ -150,7 +150,7 @@ function bar(prediction) {
 for (const id of ["file", "camera"]) {
   $(id).addEventListener("change", (event) => {
     take([...event.target.files]);
-    event.target.value = ""; // the same file may be chosen again
+    event.target.value = ""; // allows choosing the same file again
   });
 }
 for (const kind of ["dragenter", "dragover"]) {

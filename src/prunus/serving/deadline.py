@@ -1,60 +1,62 @@
-"""How long a request is worked on: until its time is up or its client has gone."""
+"""The time limit of a request, which also ends when its client disconnects."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
 from prunus.serving.refusals import Refusal
 
-LATE_SECONDS = 1.0  # by which a timer is late only where the process was stopped, or the machine asleep
+LATE_SECONDS = 1.0  # a timer is later than this only if the process was stopped or the machine was asleep
 
 
-class Patience:
-    """Interrupts the task inside it after some seconds, with the refusal that stands for the stage it is in.
+class Deadline:
+    """A context that interrupts its task after some seconds with the refusal of the current stage.
 
-    (Like `asyncio.timeout`, which Python 3.10 lacks, and lighter than a task of its own per request.)
+    It works like `asyncio.timeout`, which Python 3.10 lacks, and needs no extra task per request.
     """
 
     def __init__(self, seconds: float, refusal: Refusal) -> None:
-        self.refusal = refusal  # what to say if time is up now; whoever goes on to the next stage replaces it
+        self.refusal = refusal  # raised if the time is up; each stage of the request sets its own
         self._seconds = seconds
-        self._why: Refusal | None = None
+        self._reason: Refusal | None = None
         self._watch: asyncio.Future[Any] | None = None
 
-    def __enter__(self) -> Patience:
+    def __enter__(self) -> Deadline:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._wind()
+        self._start_timer()
         return self
 
-    def _wind(self) -> None:
+    def _start_timer(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._seconds, self._expire, loop.time() + self._seconds)
 
     def _expire(self, due: float) -> None:
-        if asyncio.get_running_loop().time() > due + LATE_SECONDS:  # the whole process stood still: begin again
-            self._wind()
+        if asyncio.get_running_loop().time() > due + LATE_SECONDS:  # the process was suspended: start again
+            self._start_timer()
         else:
             self._interrupt(self.refusal)
 
     def watch(self, wait_for_end: Callable[[], Awaitable[object]], refusal: Refusal) -> None:
-        """Interrupt the task also when something ends, such as the connection."""
+        """Interrupt the task as well when an awaitable ends, such as the connection."""
         self._watch = asyncio.ensure_future(wait_for_end())
         self._watch.add_done_callback(lambda watch: None if watch.cancelled() else self._interrupt(refusal))
 
     def _interrupt(self, refusal: Refusal) -> None:
-        if self._why is None:
-            self._why = refusal
+        if self._reason is None:
+            self._reason = refusal
             self._task.cancel()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._timer.cancel()
         if self._watch is not None:
             self._watch.cancel()
-        if self._why is not None and kind is not None and issubclass(kind, asyncio.CancelledError):
-            getattr(self._task, "uncancel", int)()  # from Python 3.11 on, a task counts who cancelled it
-            raise self._why from None
+        if self._reason is not None and kind is not None and issubclass(kind, asyncio.CancelledError):
+            if sys.version_info >= (3, 11):
+                self._task.uncancel()  # the cancellation ends here
+            raise self._reason from None

@@ -112,9 +112,9 @@ def test_a_port_in_use_is_said_in_one_line(model: Path) -> None:
         (["model.prunus", "--set", "max_imges=3"], "unknown setting 'max_imges'; did you mean 'max_images'?"),
         (["model.prunus", "--set", "max_images"], "a setting is written key=value, got 'max_images'"),
         (["model.prunus", "--port", "-1"], "setting 'port'"),
-        (["model.prunus", "--examples", "nowhere"], "there is no folder nowhere with examples"),
-        (["model.prunus", "--examples", "."], ". holds no example images; put them into folders"),
-        (["model.prunus", "--examples", "demo:"], "demo: holds no example images"),
+        (["model.prunus", "--examples", "nowhere"], "the folder of examples nowhere does not exist"),
+        (["model.prunus", "--examples", "."], ". contains no example images; put them into folders"),
+        (["model.prunus", "--examples", "demo:"], "demo: contains no example images"),
         (["model.prunus", "--examples", "broken"], "cannot read the example 'owl'"),
     ],
 )
@@ -144,17 +144,3 @@ def test_a_missing_package_is_said_with_its_extra(model: Path) -> None:
     assert (
         "the service needs fastapi, which is not installed; install it with: pip install 'prunus[serve]'" in done.stderr
     )
-
-
-def test_examples_come_from_a_folder_or_from_the_bundled_domains(tmp_path: Path) -> None:
-    from prunus.serving.examples import read_examples
-
-    (tmp_path / "birds").mkdir()
-    (tmp_path / "birds" / "owl.png").write_bytes(picture(1))
-    (tmp_path / "birds" / "notes.txt").write_text("no image")
-    found = read_examples(tmp_path, ["birds", "flowers"])
-    assert [(each.name, each.media_type) for each in found["birds"]] == [("owl", "image/png")]
-    assert found["flowers"] == []
-    bundled = read_examples("demo:", ["fruits", "birds"])
-    assert len({each.name for each in bundled["fruits"]}) == 8
-    assert bundled["birds"] == []

@@ -1,0 +1,45 @@
+"""One blank image shows the shapes of a network, or why it cannot be used."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from prunus.backbone.probe import probe_network
+from prunus.errors import BackboneError
+
+
+class _Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.conv(self.conv(images)).mean((2, 3))
+        return features
+
+
+def test_a_convolution_that_is_called_twice_counts_twice_and_has_its_last_shape() -> None:
+    network = _Twice().train()
+    probe = probe_network(network, 8)
+    assert probe.num_features == 3
+    assert probe.positions == {"conv": 6 * 6 + 4 * 4}
+    assert probe.shapes["conv"] == (3, 4, 4)
+    assert network.training
+
+
+def test_a_network_without_a_feature_vector_is_refused() -> None:
+    with pytest.raises(BackboneError, match="does not return one feature vector per image"):
+        probe_network(nn.Conv2d(3, 5, 3), 8)
+
+
+def test_no_hook_stays_in_the_network() -> None:
+    network = _Twice()
+    probe_network(network, 8)
+    with torch.no_grad():
+        network(torch.zeros(1, 3, 9, 9))
+    assert not network.conv._forward_hooks
+
+
+def test_an_input_too_small_for_the_network_is_refused() -> None:
+    with pytest.raises(BackboneError, match="does not accept images of 8 x 8 pixels"):
+        probe_network(nn.Sequential(nn.Conv2d(3, 5, 9), nn.AdaptiveAvgPool2d(1), nn.Flatten()), 8)

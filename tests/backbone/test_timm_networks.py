@@ -1,0 +1,51 @@
+"""Networks of timm: unknown names, missing weights, settings."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from prunus.backbone import timm_networks
+from prunus.backbone.zoo import load_backbone
+from prunus.config import BackboneChoice
+from prunus.errors import BackboneError, UnknownNameError
+
+
+def test_without_the_hub_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def unreachable(*_args: object, **_kwargs: object) -> str:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
+    with pytest.raises(BackboneError, match=r"weights of timm/resnet18 .*: no route to host; name a safetensors file"):
+        timm_networks.fetch_timm_weights("timm/resnet18")
+
+
+def test_a_timm_network_takes_its_weights_from_a_file_with_its_classifier_in_it(tmp_path: Path) -> None:
+    import timm
+
+    original = timm.create_model("resnet10t", pretrained=False)
+    save_file(original.state_dict(), tmp_path / "w.safetensors")
+    backbone = load_backbone(BackboneChoice(name="timm/resnet10t", weights=str(tmp_path / "w.safetensors"), size=64))
+    ours = backbone.network.state_dict()
+    assert all(torch.equal(tensor, original.state_dict()[name]) for name, tensor in ours.items())
+    assert backbone.preprocess.mean == pytest.approx((0.485, 0.456, 0.406))
+
+
+def test_a_timm_network_says_what_input_it_expects() -> None:
+    size, mean, std = timm_networks.timm_preprocess("timm/resnet18")
+    assert size == 224
+    assert mean == pytest.approx((0.485, 0.456, 0.406))
+    assert std == pytest.approx((0.229, 0.224, 0.225))
+
+
+def test_a_network_without_weights_on_the_hub_says_so() -> None:
+    with pytest.raises(BackboneError, match=r"timm has no hub weights for timm/cspresnet50d; name a safetensors file"):
+        timm_networks.fetch_timm_weights("timm/cspresnet50d")
+
+
+def test_an_unknown_timm_network_names_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown timm network 'timm/resnet5O'.*timm/resnet50"):
+        timm_networks.build_timm("timm/resnet5O")

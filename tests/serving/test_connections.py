@@ -1,0 +1,195 @@
+"""Limits of a connection: time, size of a head, requests ahead of responses, and the number of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from prunus.serving.connections import GuardedConnection
+from prunus.serving.examples import Example
+from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until
+
+
+@pytest.mark.parametrize("start", [b"", b"POST /pre", b"GET /health HTTP/1.1\r\nHost: x\r\n"])
+def test_a_connection_on_which_no_request_comes_is_closed(tmp_path: Path, start: bytes) -> None:
+    with live_service(tmp_path, request_seconds=0.3) as live, live.connect() as silent:
+        silent.sendall(start)
+        assert read_all(silent) == b""
+
+
+def test_a_head_without_end_is_refused(tmp_path: Path) -> None:
+    with live_service(tmp_path) as live, live.connect() as endless:
+        endless.sendall(b"GET /health HTTP/1.1\r\nX: ")
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            for _ in range(10_000):
+                endless.sendall(b"x" * 10_000)
+        live.assert_right(picture(1))
+
+
+def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_connections=5) as live, ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(live.connect())
+        with httpx.Client(base_url=live.client.base_url, timeout=60) as client:
+            assert client.get("/health").status_code == 200
+
+
+LARGE = {"birds": [Example("owl", bytes(1_000_000), "image/png")]}
+MUCH = b"GET /examples/birds/0 HTTP/1.1\r\nHost: x\r\n\r\n" * 50
+
+
+def _never_reads(live: Live) -> socket.socket:
+    """Ask for more than fits between here and there, and take none of it."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", live.port))
+    connection.sendall(MUCH)
+    return connection
+
+
+def _deaf(live: Live) -> int:
+    connections = list(live.server.server_state.connections)
+    return sum(isinstance(each, GuardedConnection) and each.flow.write_paused for each in connections)
+
+
+def _is_cut_off(connection: socket.socket) -> bool:
+    try:
+        connection.send(b"G")
+    except (BrokenPipeError, ConnectionResetError):
+        return True
+    return False
+
+
+def test_who_asks_and_never_reads_is_cut_off(tmp_path: Path) -> None:
+    with live_service(tmp_path, LARGE, request_seconds=1) as live, _never_reads(live) as deaf:
+        until(lambda: _is_cut_off(deaf))
+        assert live.client.get("/health").status_code == 200
+
+
+def test_who_reads_what_was_asked_for_at_once_gets_all_of_it(tmp_path: Path) -> None:
+    with live_service(tmp_path, LARGE) as live, live.connect() as late:
+        late.sendall(MUCH + b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        until(lambda: _deaf(live) == 1)
+        found = read_all(late)
+        assert found.count(b"HTTP/1.1 200 ") == 51
+        assert len(found) > 50 * 1_000_000
+
+
+def test_who_asks_far_ahead_of_the_answers_is_cut_off(tmp_path: Path) -> None:
+    with live_service(tmp_path) as live, live.connect() as hasty:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            hasty.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000)
+        assert read_all(hasty).count(b"HTTP/1.1 200 ") < 20_000
+        assert live.client.get("/health").status_code == 200
+
+
+def test_who_never_reads_makes_room_for_who_does(tmp_path: Path) -> None:
+    with live_service(tmp_path, LARGE, max_connections=3) as live, ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(_never_reads(live))
+        until(lambda: _deaf(live) == 3)
+        for _ in range(3):  # each on a connection of its own, long before any clock runs out
+            with httpx.Client(base_url=live.client.base_url, timeout=60) as client:
+                assert client.get("/health").status_code == 200
+
+
+def test_connections_that_come_at_the_same_moment_do_not_count_on_the_same_place(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_connections=4) as live, ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(live.connect())
+        connections = live.server.server_state.connections
+        until(lambda: len(connections) == 4)
+        loop = next(each.loop for each in list(connections) if isinstance(each, GuardedConnection))
+        loop.call_soon_threadsafe(time.sleep, 0.5)  # whoever comes meanwhile is met in one turn of the loop
+        together = [stack.enter_context(live.connect()) for _ in range(4)]
+        for each in together:
+            each.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert [each.recv(12) for each in together] == [b"HTTP/1.1 200"] * 4
+        assert len(connections) == 4
+
+
+def test_a_connection_too_many_is_told_to_come_later(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_connections=5) as live, ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(live.connect()).sendall(half_request())
+        until(lambda: live.service.admission.bytes == 5 * len(b"--b\r\n"))
+        refused = live.client.get("/health")
+        assert refused.status_code == 503
+        assert "too many connections" in refused.json()["error"]
+        stack.close()
+        until(lambda: live.client.get("/health").status_code == 200)
+
+
+def test_the_connection_that_was_idle_longest_is_closed_first(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_connections=3) as live, ExitStack() as stack:
+        oldest, middle, newest = [_answered(live, stack) for _ in range(3)]
+        oldest.sendall(HEALTH)  # active again: now the middle one is idle longest
+        _read_response(oldest)
+        _answered(live, stack)
+        assert read_all(middle) == b""
+        for connection in (oldest, newest):
+            connection.sendall(HEALTH)
+            assert _read_response(connection).startswith(b"HTTP/1.1 200 ")
+
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def _answered(live: Live, stack: ExitStack) -> socket.socket:
+    connection = stack.enter_context(live.connect())
+    connection.sendall(HEALTH)
+    assert _read_response(connection).startswith(b"HTTP/1.1 200 ")
+    return connection
+
+
+def _read_response(connection: socket.socket) -> bytes:
+    received = b""
+    while not received.endswith(b"}"):
+        part = connection.recv(65536)
+        assert part, "the service closed the connection"
+        received += part
+    return received
+
+
+def _run_in_loop(connection: GuardedConnection, idle: float, late: float = 0) -> float:
+    """Check a connection that was idle for so long, with a timer so late, and return the seconds to the next check."""
+
+    async def check() -> float:
+        now = connection.loop.time()
+        connection._active_at = now - idle
+        connection._check_idle(now - late)
+        return connection._timer.when() - now
+
+    return asyncio.run_coroutine_threadsafe(check(), connection.loop).result(60)
+
+
+def _only_connection(live: Live) -> GuardedConnection:
+    (connection,) = live.server.server_state.connections
+    assert isinstance(connection, GuardedConnection)
+    return connection
+
+
+def test_an_idle_connection_is_closed_after_its_time_and_not_before(tmp_path: Path) -> None:
+    with live_service(tmp_path, request_seconds=30) as live, ExitStack() as stack:
+        client = _answered(live, stack)
+        connection = _only_connection(live)
+        assert _run_in_loop(connection, idle=20) == pytest.approx(10, abs=0.1)
+        assert not connection._aborted
+        _run_in_loop(connection, idle=31)
+        assert connection._aborted
+        assert read_all(client) == b""
+
+
+def test_time_in_which_the_process_was_suspended_is_not_idle_time(tmp_path: Path) -> None:
+    with live_service(tmp_path, request_seconds=30) as live, ExitStack() as stack:
+        _answered(live, stack)
+        connection = _only_connection(live)
+        assert _run_in_loop(connection, idle=1000, late=10) == pytest.approx(30, abs=0.1)
+        assert not connection._aborted

@@ -1,0 +1,151 @@
+"""A prediction request: a predictor's classes, or the reason why there are none."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from prunus.serving.predicting import most_probable
+from prunus.serving.ranking import Ranking
+from prunus.serving.refusals import Refusal
+from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until
+
+
+@pytest.mark.parametrize("domain", ["birds", "flowers"])
+def test_a_service_gives_the_classes_that_a_predictor_gives(live: Live, domain: str) -> None:
+    live.assert_right(*(picture(seed, kind) for seed, kind in enumerate(("PNG", "JPEG", "WEBP"))), domain=domain)
+
+
+def test_the_answer_does_not_depend_on_company(live: Live) -> None:
+    alone = [live.predict(picture(seed)).json()["results"][0]["predictions"] for seed in range(3)]
+    together = [each["predictions"] for each in live.predict(*map(picture, range(3))).json()["results"]]
+    for left, right in zip(alone, together, strict=True):
+        np.testing.assert_allclose([p["probability"] for p in left], [p["probability"] for p in right], atol=1e-6)
+
+
+def test_only_the_first_classes_of_a_ranking_are_returned() -> None:
+    answers = most_probable(Ranking([2, 0, 1], [0.6, 0.3, 0.1]), ["x", "y", "z"], 2)
+    assert [(answer.label, answer.probability) for answer in answers] == [("z", 0.6), ("x", 0.3)]
+
+
+def test_a_model_that_returns_no_finite_value_is_a_failure_of_the_service() -> None:
+    with pytest.raises(Refusal, match="not finite") as refused:
+        most_probable(Ranking([0, 1], [float("nan"), float("nan")]), ["x", "y"], 1)
+    assert refused.value.status == 500
+
+
+def test_an_upload_of_undeclared_length_is_stopped_at_the_limit(live: Live) -> None:
+    def endless() -> Iterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="images"; filename="x"\r\n\r\n'
+        for _ in range(40):
+            yield bytes(50_000)
+
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    try:
+        answer = live.client.post("/predict/birds", content=endless(), headers=headers)
+        assert answer.status_code == 413
+    except httpx.WriteError:  # the service has answered and need not listen any longer
+        pass
+    live.assert_right(picture(1))
+    assert live.service.admission.bytes == 0
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(16) as threads:
+        yield threads
+
+
+def test_a_full_queue_is_said_at_once_and_what_was_accepted_is_answered(
+    tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    with live_service(tmp_path, max_queue=4) as live:
+        live.predictor.gate.clear()
+        accepted = [pool.submit(live.predict, picture(seed)) for seed in range(4)]
+        until(lambda: live.service.admission.requests == 4)
+        for _ in range(20):
+            refused = live.predict(picture(9))  # the gate is closed: only a refusal can come
+            assert refused.status_code == 503
+            assert "the service is busy: 4 requests are waiting" in refused.json()["error"]
+            assert int(refused.headers["retry-after"]) >= 1
+        assert live.client.get("/health").status_code == 200
+        live.predictor.gate.set()
+        assert [each.result().status_code for each in accepted] == [200] * 4
+        live.assert_right(picture(9))
+
+
+def test_a_computation_without_end_is_given_up_and_the_next_one_is_right(tmp_path: Path) -> None:
+    with live_service(tmp_path, request_seconds=1.5) as live:
+        live.predictor.gate.clear()
+        late = live.predict(picture(1))
+        assert late.status_code == 503
+        assert "there was no answer after 1.5 seconds" in late.json()["error"]
+        live.predictor.gate.set()
+        live.assert_right(picture(1))
+
+
+def test_clients_that_stall_in_the_middle_of_an_upload_keep_nobody_waiting(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_queue=2) as live, ExitStack() as stack:
+        for _ in range(50):
+            stack.enter_context(live.connect()).sendall(half_request())
+        for seed in range(10):
+            live.assert_right(picture(seed))
+        assert live.service.admission.requests == 0
+
+
+def test_a_client_that_stalls_is_told_so_and_its_connection_ends(tmp_path: Path) -> None:
+    with live_service(tmp_path, request_seconds=0.3) as live, live.connect() as slow:
+        slow.sendall(half_request())
+        answer = read_all(slow)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"the request was not complete after 0.3 seconds" in answer
+        assert live.service.admission.bytes == 0
+
+
+def test_who_hangs_up_while_waiting_is_not_computed(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    with live_service(tmp_path, batch_images=1) as live:
+        live.predictor.gate.clear()
+        first = pool.submit(live.predict, picture(0))
+        until(lambda: live.predictor.seen == 1)
+        for _ in range(5):
+            with pytest.raises(httpx.ReadTimeout):
+                _impatient(live)
+        until(lambda: live.service.admission.requests == 1)
+        live.predictor.gate.set()
+        assert first.result().status_code == 200
+        live.assert_right(picture(1))
+        assert live.predictor.seen - 1 <= 3  # the last valid one, here and in the service: nobody who had gone
+        text = live.client.get("/metrics").text
+        assert 'prunus_requests_total{domain="birds",status="499"} 5.0' in text
+
+
+def _impatient(live: Live) -> None:
+    with httpx.Client(base_url=live.client.base_url, timeout=0.3) as client:
+        client.post("/predict/birds", files={"images": picture(1)})
+
+
+def test_who_hangs_up_in_the_middle_of_an_upload_leaves_nothing_behind(tmp_path: Path) -> None:
+    with live_service(tmp_path) as live:
+        for _ in range(30):
+            with live.connect() as gone:
+                gone.sendall(half_request())
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a hard end
+        live.assert_right(picture(1))
+        until(lambda: (live.service.admission.bytes, live.service.admission.requests) == (0, 0))
+
+
+def test_uploads_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_held_mb=1, max_upload_mb=0.9) as live, live.connect() as large:
+        large.sendall(half_request(850_000) + bytes(700_000))
+        until(lambda: live.service.admission.bytes > 600_000)
+        refused = live.predict(bytes(500_000))
+        assert refused.status_code == 503
+        assert "requests already hold" in refused.json()["error"]
+        live.assert_right(picture(1))

@@ -1,0 +1,74 @@
+"""What is prepared before the loop starts: preprocessing, data, versions, notes."""
+
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from prunus.config import DomainChoice, Recipe
+from prunus.errors import RecipeError, TrainingError
+from prunus.images import Preprocess
+from prunus.recipes import parse_recipe
+from prunus.training.checkpoint import read_checkpoint
+from prunus.training.observers import Observer
+from prunus.training.run import start_run
+from prunus.training.setup import check_same, resized
+from prunus.version import __version__
+
+BACKBONE = Preprocess(size=32, resize=36, mean=(0.4, 0.5, 0.6), std=(0.2, 0.2, 0.2))
+
+
+def _recipe(path: Path, **changes: object) -> Recipe:
+    domain = {"path": str(path)} | changes
+    training = {"epochs": 1, "batch_size": 4}
+    return parse_recipe(
+        {"backbone": "wrn14_2", "domains": [domain], "training": training, "skip_bad_images": True, "method": "feature"}
+    )
+
+
+def test_a_domain_may_change_fit_and_size_but_nothing_else() -> None:
+    choice = DomainChoice(name="a", path="a", fit="squash", resize=40)
+    assert resized(BACKBONE, choice) == BACKBONE.model_copy(update={"fit": "squash", "resize": 40})
+    assert resized(BACKBONE, DomainChoice(name="a", path="a")) == BACKBONE
+
+
+def test_a_size_smaller_than_the_crop_is_refused_by_domain() -> None:
+    with pytest.raises(RecipeError, match=r"domain 'a': resize must be at least size \(32\), got 16"):
+        resized(BACKBONE, DomainChoice(name="a", path="a", resize=16))
+
+
+def test_only_what_a_run_began_with_may_continue_it() -> None:
+    check_same("backbone", "1", "1")
+    for before in (None, "2"):
+        with pytest.raises(TrainingError, match="the backbone has changed since this run began"):
+            check_same("backbone", before, "1")
+
+
+def test_own_statistics_are_those_of_the_domains_training_images(
+    make_domain: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_domain("flowers", train=3, size=(36, 36), validation=1)
+    start_run(_recipe(folder, statistics="own"), tmp_path / "run", device="cpu")
+    images = [np.asarray(Image.open(file)) / 255 for file in (folder / "train").rglob("*.png")]
+    found = read_checkpoint(tmp_path / "run" / "checkpoint.safetensors").identity.preprocess["flowers"]
+    assert found.mean == pytest.approx(np.mean(images, axis=(0, 1, 2)), abs=1e-5)
+    assert found.std == pytest.approx(np.std(images, axis=(0, 1, 2)), abs=1e-5)
+
+
+def test_skipped_images_are_noted_and_versions_written(make_domain: Callable[..., Path], tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    class Listener(Observer):
+        def noted(self, message: str) -> None:
+            notes.append(message)
+
+    folder = make_domain("flowers", train=4, validation=1)
+    (folder / "train" / "a" / "2.png").write_bytes(b"no image")
+    start_run(_recipe(folder), tmp_path / "run", [Listener()], device="cpu")
+    assert notes == ["skipped 1 unreadable images of domain 'flowers'"]
+    versions = json.loads((tmp_path / "run" / "versions.json").read_text())["versions"]
+    assert versions == {"prunus": __version__, "torch": version("torch").split("+")[0]}
