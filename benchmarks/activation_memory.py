@@ -1,8 +1,8 @@
-"""What each method holds in memory between the forward and the backward pass of one training step.
+"""Measure what each method keeps in memory between the forward and the backward pass of one training step.
 
     python -m benchmarks.activation_memory [--backbone wrn28_4] [--batch 32] [--device cpu] [--json FILE]
 
-Measured at torch's allocator: what a forward pass takes and does not give back. `bn` is the baseline of the ratio.
+Counted by torch's allocator: the bytes that a forward pass allocates and keeps. `bn` is the baseline of the ratio.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ def held_bytes(net: MultiDomainNet, images: Tensor, labels: Tensor, domain: str)
 def measure(backbone_name: str, batch: int, device: str) -> dict[str, int]:
     backbone = load_backbone(BackboneChoice(name=backbone_name))
     size = backbone.preprocess.size
-    images, labels = torch.randn(batch, 3, size, size, device=device), torch.arange(batch, device=device) % 2
-    found = {}
+    images = torch.randn(batch, 3, size, size, device=device)
+    labels = torch.arange(batch, device=device) % 2
+    held = {}
     for method in METHODS:
         net = adapt(backbone, {"domain": ["a", "b"]}, method).to(device)
-        held_bytes(net, images, labels, "domain")  # the first pass takes workspaces too
-        found[method] = held_bytes(net, images, labels, "domain")
-    return found
+        held_bytes(net, images, labels, "domain")  # the first pass also allocates workspaces
+        held[method] = held_bytes(net, images, labels, "domain")
+    return held
 
 
 def main() -> None:
@@ -69,16 +70,16 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    found = measure(arguments.backbone, arguments.batch, arguments.device)
+    held = measure(arguments.backbone, arguments.batch, arguments.device)
     table = Table(title=f"{arguments.backbone}, batch of {arguments.batch}, {arguments.device}")
     for name in ("method", "held", f"relative to {BASELINE}"):
         table.add_column(name, justify="left" if name == "method" else "right")
-    for method, count in found.items():
-        table.add_row(method, f"{count / 1e6:.1f} MB", f"{count / found[BASELINE]:.3f}")
+    for method, count in held.items():
+        table.add_row(method, f"{count / 1e6:.1f} MB", f"{count / held[BASELINE]:.3f}")
     Console().print(table)
     print(describe_machine())
     if arguments.json:
-        content = {"machine": describe_machine(), "torch": torch.__version__.split("+")[0], "held_bytes": found}
+        content = {"machine": describe_machine(), "torch": torch.__version__.split("+")[0], "held_bytes": held}
         content |= {"backbone": arguments.backbone, "batch": arguments.batch, "device": arguments.device}
         arguments.json.write_text(json.dumps(content, indent=2) + "\n")
 

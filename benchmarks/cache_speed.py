@@ -1,9 +1,9 @@
-"""How much faster an epoch is read from the cache than by decoding JPEGs.
+"""Measure how much faster an epoch is read from the cache than by decoding JPEGs.
 
     python -m benchmarks.cache_speed [--images 4000] [--side 72] [--json FILE]
 
-The bundled demo images are written as JPEGs of the Visual Decathlon's size, then one shuffled epoch in batches of 32 is
-read both ways, interleaved, and the medians are compared.
+The demo images are written as JPEGs of the Visual Decathlon's size. Then one shuffled epoch in batches of 32 is read in
+both ways, in turns, and the medians are compared.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def open_demo(name: str) -> ZipSource:
 def read_epoch(
     images: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], order: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> int:
-    """Copy every image into a batch, as training does; the sum keeps anyone from skipping the work."""
+    """Copy every image into a batch, as training does; the sum makes sure that the work is done."""
     return sum(
         int(np.asarray(images[order[start : start + BATCH]])[0, 0, 0, 0]) for start in range(0, len(order), BATCH)
     )

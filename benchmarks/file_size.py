@@ -1,10 +1,10 @@
-"""How large model files are, beside what they cannot do without.
+"""Compare the size of model files with a lower bound.
 
     python -m benchmarks.file_size runs/compare/union-* [--json FILE]
 
-The bound: weights of the kernels that some domain uses, at their type; which kernels these are, in the shorter of a bit
-per kernel and run lengths; a bit per such kernel and domain; the numbers of every domain's norms and constants; the
-classifiers; the names of domains, classes and layers. The baseline is the dense backbone alone, without a classifier.
+The bound is the sum of the weights of the kernels that some domain uses; which kernels these are, as bits or run
+lengths, whichever is shorter; one bit per such kernel and domain; every domain's norms and constants; the classifiers;
+and the names of domains, classes and layers. The baseline is the dense backbone without a classifier.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ DTYPES: tuple[DType, ...] = ("float32", "float16")
 
 
 def bound(bundle: Bundle, dtype: DType) -> int:
-    width, layers = STORED[dtype].itemsize, list(bundle.manifest.convs)
+    width = STORED[dtype].itemsize
+    layers = list(bundle.manifest.convs)
     kept = {layer: bundle.arrays[f"kernels/{layer}"] for layer in layers}
     weights = width * sum(array.size for array in kept.values())
     index = sum(encode_index(bundle.kept(layer))[1].size for layer in layers)
@@ -45,12 +46,14 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    table, rows = Table(), []
+    table = Table()
+    rows = []
     for column in ("run", "type", "file", "bound", "file / bound", "dense backbone", "file / dense"):
         table.add_column(column, justify="left" if column in ("run", "type") else "right")
     for path in arguments.runs:
         run = open_run(path, device="cpu")
-        bundle, dense = pack_run(run), run.net.dense_bytes()
+        bundle = pack_run(run)
+        dense = run.net.dense_bytes()
         for dtype in DTYPES:
             size, least = len(bundle_bytes(bundle, dtype)), bound(bundle, dtype)
             rows.append({"run": path.name, "dtype": dtype, "file": size, "bound": least, "dense": dense})

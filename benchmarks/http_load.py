@@ -1,4 +1,4 @@
-"""A small HTTP client for measuring: it keeps connections open and costs little beside the service it measures."""
+"""A small HTTP client that keeps connections open and costs little compared with the service it measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOUNDARY = b"0123456789abcdef"
 
 @dataclass(frozen=True)
 class Question:
-    """A request, ready to be sent, and the classes and probabilities that are the right answer."""
+    """A request, ready to be sent, and the classes and probabilities of the correct answer."""
 
     request: bytes
     answer: list[tuple[str, float]]
@@ -21,7 +21,7 @@ class Question:
 
 @dataclass
 class Outcome:
-    """What came of many requests."""
+    """The outcome of many requests."""
 
     seconds: list[float] = field(default_factory=list)
     statuses: dict[int, int] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def form_request(path: str, name: str, content: bytes) -> bytes:
-    """Write a request that uploads one image."""
+    """Return a request that uploads one image."""
     head = f'Content-Disposition: form-data; name="images"; filename="{name}"\r\n\r\n'.encode()
     body = b"--" + BOUNDARY + b"\r\n" + head + content + b"\r\n--" + BOUNDARY + b"--\r\n"
     lines = [
@@ -42,8 +42,9 @@ def form_request(path: str, name: str, content: bytes) -> bytes:
 
 
 async def ask(port: int, questions: list[Question], connections: int) -> tuple[Outcome, float]:
-    """Send all requests over some connections, each with one request at a time; also give the seconds it took."""
-    outcome, rest = Outcome(), iter(questions)
+    """Send all requests over several connections, one at a time on each; also return the seconds it took."""
+    outcome = Outcome()
+    rest = iter(questions)
     start = time.perf_counter()
     await asyncio.gather(*(_connection(port, rest, outcome) for _ in range(connections)))
     return outcome, time.perf_counter() - start
@@ -71,11 +72,11 @@ async def read_response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 def is_right(answer: dict[str, object], question: Question) -> bool:
-    """Compare an answer with that of a predictor."""
+    """Return whether an answer is the predictor's."""
     results = answer["results"]
     assert isinstance(results, list)
-    found = results[0]["predictions"]
-    return len(found) == len(question.answer) and all(
-        each["label"] == label and abs(each["probability"] - probability) < 1e-5
-        for each, (label, probability) in zip(found, question.answer, strict=True)
+    predictions = results[0]["predictions"]
+    return len(predictions) == len(question.answer) and all(
+        prediction["label"] == label and abs(prediction["probability"] - probability) < 1e-5
+        for prediction, (label, probability) in zip(predictions, question.answer, strict=True)
     )

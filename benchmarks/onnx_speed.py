@@ -1,9 +1,9 @@
-"""How much faster ONNX Runtime is with a network whose filters were switched off, one image at a time.
+"""Measure how much faster ONNX Runtime runs a network with filters switched off, one image at a time.
 
     python -m benchmarks.onnx_speed [--backbone wrn28_4] [--share 0.5] [--threads 1] [--json FILE]
 
-Filters that feed only the next convolution are switched off at random; the rest is a smaller dense network with the
-same outputs. Both networks run in one process, turn about; the medians are compared.
+Filters that feed only the next convolution are switched off at random. What remains is a smaller dense network with the
+same outputs. Both networks run in one process, in turns, and the medians are compared.
 """
 
 from __future__ import annotations

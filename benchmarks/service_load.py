@@ -1,10 +1,10 @@
-"""Load a service with requests of all domains, many at a time and one at a time, and check every answer.
+"""Send requests for all domains to a service, many at a time and one at a time, and check every answer.
 
     python -m benchmarks.service_load MODEL [--requests 10000] [--connections 64] [--rounds 5] [--json FILE]
 
-The service runs in a process of its own. Images are those of the bundled domains; the model must serve some of them
-(`prunus prune runs/demo --out MODEL`). Both kinds of load take turns in rounds, so that a busy machine slows both.
-Ends with 1 where many at a time are not at least 1.5 times as fast as one at a time.
+The service runs in its own process. The images are those of the demo domains, and the model must be for these domains
+(`prunus prune runs/demo --out MODEL`). Both kinds of load take turns in rounds: a busy machine slows both. The exit
+status is 1 if many at a time are not at least 1.5 times as fast as one at a time.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ from prunus.runtime.predictor import Predictor
 from prunus.samples import bundled
 
 IMAGES = 40  # of each domain
-LEAST_SPEED_UP = 1.5  # of many at a time over one at a time: less is not worth the batches
+LEAST_SPEED_UP = 1.5  # of many at a time over one at a time; less is not worth batching
 
 
 @contextmanager
 def running_service(model: Path, *options: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """Start a service on any free port, and stop it as an administrator would."""
+    """Start a service on any free port, and stop it with SIGTERM."""
     command = [sys.executable, "-m", "prunus", "serve", str(model), "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            found = re.search(r":(\d+) ", process.stdout.readline())
-            assert found, "the service did not start"
-            yield int(found[1]), process
+            port = re.search(r":(\d+) ", process.stdout.readline())
+            assert port, "the service did not start"
+            yield int(port[1]), process
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, "the service did not stop cleanly"
 
 
 def make_questions(model: Path) -> list[Question]:
-    """Take test images of the bundled domains, with the answers of a predictor, the domains mixed."""
-    predictor, by_domain = Predictor(model), []
+    """Return requests with test images of the demo domains, in turns, and the predictor's answers."""
+    predictor = Predictor(model)
+    by_domain = []
     folder = bundled("domains")
     for domain in predictor.domains:
         with zipfile.ZipFile(folder / f"{domain}.zip") as file:
@@ -60,14 +61,14 @@ def make_questions(model: Path) -> list[Question]:
             contents = [file.read(name) for name in names[:: max(1, len(names) // IMAGES)][:IMAGES]]
         questions = []
         for content in contents:
-            answer = [(each.label, each.probability) for each in predictor.predict(content, domain)]
+            answer = [(guess.label, guess.probability) for guess in predictor.predict(content, domain)]
             questions.append(Question(form_request(f"/predict/{domain}", "image", content), answer))
         by_domain.append(questions)
     return [question for turn in zip(*by_domain, strict=True) for question in turn]
 
 
 def summarize(outcomes: list[tuple[Outcome, float]]) -> dict[str, object]:
-    """Put rounds together: how many, how fast, how late, how wrong."""
+    """Summarize rounds: requests, rate, latencies, statuses, wrong answers."""
     seconds = np.concatenate([outcome.seconds for outcome, _ in outcomes])
     statuses: dict[str, int] = {}
     for outcome, _ in outcomes:
@@ -87,14 +88,15 @@ def summarize(outcomes: list[tuple[Outcome, float]]) -> dict[str, object]:
 
 
 def memory_mb(process: subprocess.Popen[str]) -> float:
-    """Read how much memory a process holds."""
+    """Return the resident memory of a process."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
 def measure(model: Path, requests: int, connections: int, rounds: int) -> dict[str, object]:
-    """Load a service in rounds."""
-    load, pool = os.getloadavg()[0], make_questions(model)
+    """Measure a service in rounds."""
+    load = os.getloadavg()[0]
+    pool = make_questions(model)
     many = [pool[i % len(pool)] for i in range(requests)]
     parts = [many[i::rounds] for i in range(rounds)]
     together, alone = [], []
@@ -113,20 +115,20 @@ def measure(model: Path, requests: int, connections: int, rounds: int) -> dict[s
         **found,
         "speed_up": round(float(np.median(rates)), 2),
         "memory_mb": {"before": round(before, 1), "after": round(after, 1)},
-        "load_before": round(load, 1),  # of the whole machine: more than 0 slows what is measured
+        "load_before": round(load, 1),  # of the whole machine: above 0, other processes slow the measurement
         "machine": describe_machine(),
     }
 
 
 def complaint(found: dict[str, object]) -> str | None:
-    """Say what is wrong with a measurement, if anything is."""
+    """Return why a measurement misses the target, or None."""
     speed_up = found["speed_up"]
     assert isinstance(speed_up, float)
     if speed_up >= LEAST_SPEED_UP:
         return None
     return (
-        f"many at a time are {speed_up:.2f} times as fast as one at a time; at least {LEAST_SPEED_UP} are expected: "
-        f"measure again with nothing else to do (load before: {found['load_before']})"
+        f"many at a time are {speed_up:.2f} times as fast as one at a time; expected at least {LEAST_SPEED_UP}; "
+        f"measure again on an idle machine (load before: {found['load_before']})"
     )
 
 

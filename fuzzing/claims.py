@@ -1,4 +1,4 @@
-"""Small model files that claim much: with a right checksum and nothing kept, every array is as short as it can be."""
+"""Small model files that claim to be large: the checksum is valid, no kernel is kept, every array is minimal."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ EMPTY = {name: {"data_offsets": [0, 0]} for name in ("kernels", "index", "masks"
 
 
 def many_arrays(content: bytes, rng: np.random.Generator) -> bytes:
-    """Claim up to thousands of layers for up to thousands of domains."""
-    layers, domains = int(10 ** rng.uniform(0, 3.9)), int(10 ** rng.uniform(0, 3.5))
-    graph = [_point(0, "first", 1, 3), *(_point(1, str(each), 1, 1) for each in range(1, layers))]
+    """Claim up to thousands of layers and thousands of domains."""
+    layers = int(10 ** rng.uniform(0, 3.9))
+    domains = int(10 ** rng.uniform(0, 3.5))
+    graph = [_point(0, "first", 1, 3), *(_point(1, str(layer), 1, 1) for layer in range(1, layers))]
     return empty_model(graph, [3, *[1] * (layers - 1)], domains)
 
 
 def huge_layers(content: bytes, rng: np.random.Generator) -> bytes:
-    """Claim layers of up to 2^32 kernels, none of which is kept."""
+    """Claim layers of up to 2^32 kernels and keep none of them."""
     widths = [int(2 ** rng.uniform(2, 16)) for _ in range(int(rng.integers(2, 5)))]
     graph: list[dict[str, Any]] = [{"op": "append_zeros", "inputs": [0], "count": widths[0] - 3}]
     pairs = list(zip(widths[1:], widths[:-1], strict=True))
-    graph += [_point(place + 1, str(place), outputs, inputs) for place, (outputs, inputs) in enumerate(pairs)]
+    graph += [_point(index + 1, str(index), outputs, inputs) for index, (outputs, inputs) in enumerate(pairs)]
     return empty_model(graph, [outputs * inputs for outputs, inputs in pairs], int(2 ** rng.uniform(0, 8)))
 
 
 def empty_model(graph: list[dict[str, Any]], kernels: list[int], domains: int) -> bytes:
-    """Write a file whose layers have so many kernels and keep none of them."""
+    """Return a file whose layers have these numbers of kernels and keep none."""
     runs = [_run(count) for count in kernels]
     entry = {"classes": ["x"], "preprocess": PREPROCESS}
     manifest = {"backbone": "claims", "image_size": 1, "graph": graph, "dense_bytes": 0, "provenance": {}}
@@ -46,7 +47,7 @@ def _point(source: int, layer: str, outputs: int, inputs: int) -> dict[str, Any]
 
 
 def _run(count: int) -> tuple[str, bytes]:
-    """Say that none of so many kernels is kept."""
+    """Encode an index in which no kernel is kept."""
     if count <= 8:
         code, stored = encode_index(np.zeros(count, np.bool_))
         return code, stored.tobytes()

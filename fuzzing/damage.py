@@ -1,4 +1,4 @@
-"""Ways to damage a model file, for the fuzzer, and a small model that has every operation."""
+"""Ways to damage a model file, and a small model with every operation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def model() -> Bundle:
-    """A network of a few channels in which every operation has its place, with random numbers."""
+    """Return a small network with every operation and random weights."""
     conv = {"op": "conv", "kernel": [3, 3], "pads": [1, 1, 1, 1]}
     point = {"op": "conv", "kernel": [1, 1]}
     operations: list[dict[str, Any]] = [
@@ -69,10 +69,10 @@ def model() -> Bundle:
 def _numbers(manifest: Manifest) -> dict[str, Array]:
     rng = np.random.default_rng(0)
     arrays: dict[str, Array] = {}
-    for layer, entry in manifest.convs.items():
-        kept = rng.random(entry.num_kernels) < 0.7
+    for layer, conv in manifest.convs.items():
+        kept = rng.random(conv.num_kernels) < 0.7
         arrays[f"union/{layer}"] = pack_bits(kept)
-        arrays[f"kernels/{layer}"] = rng.standard_normal((int(kept.sum()), *entry.kernel)).astype(np.float32)
+        arrays[f"kernels/{layer}"] = rng.standard_normal((int(kept.sum()), *conv.kernel)).astype(np.float32)
         for domain in manifest.domains:
             arrays[f"mask/{domain}/{layer}"] = pack_bits(rng.random(int(kept.sum())) < 0.6)
     for number, operation in enumerate(manifest.graph):
@@ -82,17 +82,17 @@ def _numbers(manifest: Manifest) -> dict[str, Array]:
             else:
                 for domain in manifest.domains:
                     arrays[f"norm/{domain}/{number}.{role}"] = rng.standard_normal(shape).astype(np.float32)
-    for domain, given in manifest.domains.items():
-        shape = (len(given.classes), manifest.num_features)
+    for domain, entry in manifest.domains.items():
+        shape = (len(entry.classes), manifest.num_features)
         arrays[f"head/{domain}/weight"] = rng.standard_normal(shape).astype(np.float32)
-        arrays[f"head/{domain}/bias"] = np.zeros(len(given.classes), np.float32)
+        arrays[f"head/{domain}/bias"] = np.zeros(len(entry.classes), np.float32)
     return arrays
 
 
 def flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
     changed = bytearray(content)
-    for place in rng.integers(0, len(content), rng.integers(1, 9)):
-        changed[place] ^= 1 << int(rng.integers(8))
+    for offset in rng.integers(0, len(content), rng.integers(1, 9)):
+        changed[offset] ^= 1 << int(rng.integers(8))
     return bytes(changed)
 
 
@@ -113,8 +113,8 @@ def remove(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def move(content: bytes, rng: np.random.Generator) -> bytes:
-    a, b = sorted(int(place) for place in rng.integers(0, len(content), 2))
-    return content[b:] + content[a:b] + content[:a]
+    first, second = sorted(int(offset) for offset in rng.integers(0, len(content), 2))
+    return content[second:] + content[first:second] + content[:first]
 
 
 def cut(content: bytes, rng: np.random.Generator) -> bytes:
@@ -138,17 +138,17 @@ def offsets(content: bytes, rng: np.random.Generator) -> bytes:
     return join(header, data)
 
 
-def _places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def _paths(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, each in pairs for place in _places(each, (*path, key)))]
+    return [path, *(inner for key, child in pairs for inner in _paths(child, (*path, key)))]
 
 
 def _edit(own: Any, rng: np.random.Generator) -> None:  # noqa: ANN401  # any JSON
-    """Replace, remove or shift one value somewhere inside."""
-    places = _places(own)[1:]
-    if not places:
+    """Replace, remove or change one value anywhere inside."""
+    paths = _paths(own)[1:]
+    if not paths:
         return
-    *path, last = places[int(rng.integers(len(places)))]
+    *path, last = paths[int(rng.integers(len(paths)))]
     target = own
     for key in path:
         target = target[key]
@@ -172,7 +172,7 @@ def header_value(content: bytes, rng: np.random.Generator) -> bytes:
 def sealed_values(content: bytes, rng: np.random.Generator) -> bytes:
     header, data = split(content)
     own = json.loads(header["__metadata__"]["prunus"])
-    if rng.random() < 0.2:  # images of another size, everywhere: the one value that must not change alone
+    if rng.random() < 0.2:  # another image size, in all places: it is the one value that must not change alone
         size = int(rng.integers(1, 200)) if rng.random() < 0.8 else int(rng.integers(1, 5000))
         own["manifest"]["image_size"] = size
         for domain in own["manifest"]["domains"].values():
@@ -183,44 +183,44 @@ def sealed_values(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def sealed_graph(content: bytes, rng: np.random.Generator) -> bytes:
-    """Change, add, remove or join operations otherwise, and make all parts fit where that is possible."""
+    """Change, add, remove or reconnect operations, and refit the parts where possible."""
     header, data = split(content)
     own = json.loads(header["__metadata__"]["prunus"])
     graph = own["manifest"]["graph"]
     for _ in range(int(rng.integers(1, 4))):
         if not graph:
             break
-        place = int(rng.integers(len(graph)))
-        CHANGES[int(rng.integers(len(CHANGES)))](graph, place, rng)
+        index = int(rng.integers(len(graph)))
+        CHANGES[int(rng.integers(len(CHANGES)))](graph, index, rng)
     return sealed(own, header, data, refit=True)
 
 
-def _rejoin(graph: list[Any], place: int, rng: np.random.Generator) -> None:
-    graph[place]["inputs"] = [int(value) for value in rng.integers(0, place + 2, rng.integers(0, 4))]
+def _reconnect(graph: list[Any], index: int, rng: np.random.Generator) -> None:
+    graph[index]["inputs"] = [int(value) for value in rng.integers(0, index + 2, rng.integers(0, 4))]
 
 
-def _set(graph: list[Any], place: int, rng: np.random.Generator) -> None:
-    """Give an operation another setting, such as it could have."""
+def _set(graph: list[Any], index: int, rng: np.random.Generator) -> None:
+    """Change one setting of an operation to another valid value."""
     names = get_args(ActivationName)
     chosen: dict[str, Any] = {
         "activation": str(rng.choice(names)),
         "slope": float(rng.normal()),
-        "kernel": [int(each) for each in rng.integers(1, 6, 2)],
-        "stride": [int(each) for each in rng.integers(1, 5, 2)],
-        "dilation": [int(each) for each in rng.integers(1, 4, 2)],
-        "pads": [int(each) for each in rng.integers(0, 6, 4)],
+        "kernel": [int(value) for value in rng.integers(1, 6, 2)],
+        "stride": [int(value) for value in rng.integers(1, 5, 2)],
+        "dilation": [int(value) for value in rng.integers(1, 4, 2)],
+        "pads": [int(value) for value in rng.integers(0, 6, 4)],
         "groups": int(rng.integers(1, 9)),
-        "channels": [int(each) for each in rng.integers(1, 20, 2)],
+        "channels": [int(value) for value in rng.integers(1, 20, 2)],
         "ceil": bool(rng.integers(2)),
         "count_pads": bool(rng.integers(2)),
         "kind": str(rng.choice(["max", "mean"])),
         "count": int(rng.integers(0, 9)),
         "eps": float(abs(rng.normal())),
     }
-    known = [key for key in chosen if key in _fields(str(graph[place].get("op")))]
+    known = [key for key in chosen if key in _fields(str(graph[index].get("op")))]
     if known:
         key = known[int(rng.integers(len(known)))]
-        graph[place][key] = chosen[key]
+        graph[index][key] = chosen[key]
 
 
 def _fields(op: str) -> set[str]:
@@ -228,23 +228,23 @@ def _fields(op: str) -> set[str]:
     return set(kinds[op].model_fields) if op in kinds else set()
 
 
-def _repeat(graph: list[Any], place: int, rng: np.random.Generator) -> None:
-    graph.append(copy.deepcopy(graph[place]) | {"inputs": [len(graph)] * int(rng.integers(1, 3))})
+def _repeat(graph: list[Any], index: int, rng: np.random.Generator) -> None:
+    graph.append(copy.deepcopy(graph[index]) | {"inputs": [len(graph)] * int(rng.integers(1, 3))})
 
 
 CHANGES: tuple[Callable[[list[Any], int, np.random.Generator], None], ...] = (
-    _rejoin,
+    _reconnect,
     _set,
     _set,
     _set,
     _repeat,
-    lambda graph, place, rng: _edit(graph[place], rng),
-    lambda graph, place, rng: graph.pop(place),
+    lambda graph, index, rng: _edit(graph[index], rng),
+    lambda graph, index, rng: graph.pop(index),
 )
 
 
 def sealed_parts(content: bytes, rng: np.random.Generator) -> bytes:
-    """Say other sizes, and make the parts really longer or shorter."""
+    """Claim other sizes, and extend or cut the parts to match."""
     header, data = split(content)
     own = json.loads(header["__metadata__"]["prunus"])
     for _ in range(int(rng.integers(1, 4))):
@@ -259,12 +259,12 @@ def sealed_parts(content: bytes, rng: np.random.Generator) -> bytes:
             names.append(f"{int(rng.integers(0, 20))}.{rng.choice(['scale', 'bias', 'ones'])}")
         else:
             domain = own["manifest"]["domains"][str(rng.choice(list(CLASSES)))]
-            domain["classes"] = [str(each) for each in range(int(rng.integers(0, 9)))]
+            domain["classes"] = [str(number) for number in range(int(rng.integers(0, 9)))]
     return sealed(own, header, data, refit=True)
 
 
 def sealed_numbers(content: bytes, rng: np.random.Generator) -> bytes:
-    """Write any bytes over the data."""
+    """Overwrite some of the data with random bytes."""
     header, data = split(content)
     own = json.loads(header["__metadata__"]["prunus"])
     changed = np.frombuffer(data, np.uint8).copy()

@@ -1,4 +1,4 @@
-"""Uploads that nobody should send: damaged images, images that claim to be others, requests that are none."""
+"""Hostile uploads: damaged images, images with false claims, malformed requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image
 
 from benchmarks.http_load import BOUNDARY
 
-Hostile = Callable[[np.random.Generator], bytes]  # gives a whole HTTP request
+Hostile = Callable[[np.random.Generator], bytes]  # returns a complete HTTP request
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM", "GIF", "TIFF")
 
 
@@ -30,8 +30,8 @@ def picture(rng: np.random.Generator, kind: str | None = None) -> bytes:
 
 def flipped(rng: np.random.Generator) -> bytes:
     content = np.frombuffer(picture(rng), np.uint8).copy()
-    places = rng.integers(0, len(content), int(rng.integers(1, 20)))
-    content[places] = rng.integers(0, 256, len(places), np.uint8)
+    offsets = rng.integers(0, len(content), int(rng.integers(1, 20)))
+    content[offsets] = rng.integers(0, 256, len(offsets), np.uint8)
     return upload(content.tobytes())
 
 
@@ -60,7 +60,7 @@ def noise(rng: np.random.Generator) -> bytes:
 
 
 def bomb(rng: np.random.Generator) -> bytes:
-    """A PNG of a few hundred bytes that claims up to thousands of millions of pixels."""
+    """Return a PNG of a few hundred bytes that claims up to billions of pixels."""
     width, height = (int(x) for x in rng.integers(1, 2 ** int(rng.integers(4, 32)), 2))
     head = struct.pack(">IIBBBBB", width, height, int(rng.choice([1, 8, 16])), int(rng.choice([0, 2, 3, 6])), 0, 0, 0)
     rows = zlib.compress(bytes(int(rng.integers(0, 10**6))))
@@ -68,7 +68,7 @@ def bomb(rng: np.random.Generator) -> bytes:
 
 
 def many_scans(rng: np.random.Generator) -> bytes:
-    """A JPEG that says thousands of times, in a dozen bytes each, that nothing changes in all of its pixels."""
+    """Return a JPEG with thousands of scans of a dozen bytes, each of which visits all pixels."""
     width, height = (int(x) for x in rng.integers(1, 3000, 2))
     buffer = io.BytesIO()
     Image.new("L", (width, height), int(rng.integers(256))).save(buffer, "JPEG", progressive=True)
@@ -89,16 +89,16 @@ def animation(rng: np.random.Generator) -> bytes:
 
 
 def odd_form(rng: np.random.Generator) -> bytes:
-    """A body with damaged boundaries, headers and ends."""
+    """Return a body with damaged boundaries, headers and ends."""
     body = bytearray(form([picture(rng, "PNG")]))
     for _ in range(int(rng.integers(1, 6))):
-        place = int(rng.integers(0, min(len(body), 120)))
-        body[place : place + int(rng.integers(0, 3))] = rng.bytes(int(rng.integers(0, 3)))
+        offset = int(rng.integers(0, min(len(body), 120)))
+        body[offset : offset + int(rng.integers(0, 3))] = rng.bytes(int(rng.integers(0, 3)))
     return request(bytes(body))
 
 
 def odd_names(rng: np.random.Generator) -> bytes:
-    """Names that would be paths, markup, or no text at all."""
+    """Return an upload whose file name is a path, markup, or not text."""
     names = (
         "../../etc/passwd",
         "a" * 5000,
@@ -116,7 +116,7 @@ def many(rng: np.random.Generator) -> bytes:
 
 
 def odd_head(rng: np.random.Generator) -> bytes:
-    """Other content types, boundaries, domains and queries."""
+    """Return a request with another content type, boundary, domain or query."""
     kinds = (
         "text/plain",
         "multipart/form-data",

@@ -1,17 +1,17 @@
-"""Damage model files in many ways and see that none of them crashes, hangs, eats memory or answers wrongly.
+"""Damage model files in many ways and check that none crashes, hangs, exhausts memory or answers wrongly.
 
     python -m fuzzing.model_files [--count 10000] [--seed 0] [--json FILE]
 
-Random damage: flipped bits, overwritten, inserted, removed and moved stretches, cut ends. Structured damage: values of
-the header replaced by others (huge, middle-sized, negative, of another type, missing), offsets that overlap or lie
-outside, a header length that asks for terabytes. An attacker's files, with a right checksum: several values of the
-header changed at once, operations of the graph changed, added, removed and joined otherwise, parts really made longer
-or shorter, any numbers, thousands of layers and domains, huge layers of which nothing is kept. Every file must be
-refused with a BundleError, or be read as the very model that was written, or, with a right checksum, be a model that
-is inspected and, unless it is too large, run for all domains, with the same answers by both engines.
+- Random damage: flipped bits; overwritten, inserted, removed and moved ranges; truncated files.
+- Structured damage: header values that are huge, negative, missing or of another type; offsets that overlap or lie
+  outside the file; a header length of terabytes.
+- Hostile files with a valid checksum: several header values changed at once; operations changed, added, removed and
+  reconnected; parts extended or cut; random numbers; thousands of layers and domains; huge layers without kernels.
 
-Batches of files are judged in processes of their own, which may not take more than so much memory, nor more than so
-many seconds for a file.
+Every file must be refused with a BundleError or be read as the original model. A file with a valid checksum may also be
+another model: it is inspected and, if it is small enough, run for all domains, and both engines must agree.
+
+Batches of files are checked in separate processes with limits for memory and for the seconds per file.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from prunus.runtime.predictor import Predictor
 from prunus.verbs.inspect import inspect
 
 MAX_SECONDS = 10
-MAX_MEGABYTES = 400  # more than an idle process has; the models are of a few kilobytes
-MOST_NUMBERS = 2**22  # of all values of a network that is run here: larger ones are allowed, and take their time
-MOST_STEPS = 2**13  # operations of all domains, likewise
+MAX_MEGABYTES = 400  # above an idle process; the models have a few kilobytes
+MOST_NUMBERS = 2**22  # of all values of a network that is run here; larger ones are valid but slow
+MOST_STEPS = 2**13  # operations times domains, for the same reason
 BATCH = 200
 OUTCOMES = ("refused", "the same model", "another model", "another model, too large to run here")
 
 
 def judge(path: Path, kind: str, whole: Bundle) -> str:
-    """Read one file and say what came of it; anything but a refusal or a right answer is raised."""
+    """Read one file and return the outcome; raise for anything but a refusal or a correct answer."""
     try:
         found = read_bundle(path)
     except BundleError:
@@ -66,7 +66,7 @@ def judge(path: Path, kind: str, whole: Bundle) -> str:
 
 
 def run(path: Path, found: Bundle) -> str:
-    """Classify images of all domains with both engines, and compare their answers."""
+    """Classify images of all domains with both engines and compare their answers."""
     work = [shape[0] * shape[1] * shape[2] for shape in found.manifest.shapes]
     dense = sum(conv.num_kernels * conv.kernel[0] * conv.kernel[1] for conv in found.manifest.convs.values())
     steps = len(found.domains) * len(found.manifest.graph)
@@ -74,7 +74,7 @@ def run(path: Path, found: Bundle) -> str:
         return "another model, too large to run here"
     size = found.manifest.image_size
     images = np.random.default_rng(0).standard_normal((2, 3, size, size)).astype(np.float32)
-    Predictor(path)  # as a user would; it refuses answers that are not finite, which are compared here too
+    Predictor(path)  # must load; it refuses answers that are not finite, the engines below return them
     fast, slow = NativeEngine(found), NumpyEngine(found)
     for domain in found.domains:
         with np.errstate(all="ignore"):
@@ -84,7 +84,7 @@ def run(path: Path, found: Bundle) -> str:
 
 
 def compare(logits: Floats, expected: Floats) -> None:
-    """Refuse answers of two engines that differ; what is not finite for one must not be finite for the other."""
+    """Check that two engines agree, also about which answers are not finite."""
     finite = np.isfinite(expected)
     assert np.array_equal(finite, np.isfinite(logits)), "one engine's answer is finite, the other's is not"
     error = float(np.abs(logits[finite] - expected[finite]).max(initial=0))
@@ -92,7 +92,7 @@ def compare(logits: Floats, expected: Floats) -> None:
 
 
 def damaged(index: int, seed: int) -> tuple[str, bytes, bytes]:
-    """Make one file: the kind of damage, the damaged content and the content as it was."""
+    """Return one kind of damage, the damaged content and the original content."""
     rng = np.random.default_rng((seed, index))
     kind = list(DAMAGE)[index % len(DAMAGE)]
     content = CONTENTS[int(rng.integers(len(CONTENTS)))]
@@ -103,7 +103,7 @@ CONTENTS = tuple(bundle_bytes(model(), dtype) for dtype in ("float32", "float16"
 
 
 def judge_batch(indices: range, seed: int, report: int) -> None:
-    """Judge some files in this process and report on each before and after."""
+    """Check some files in this process; write a line before and after each."""
     limit = _data_bytes() + MAX_MEGABYTES * 2**20
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     with tempfile.TemporaryDirectory() as folder, os.fdopen(report, "w") as lines:
@@ -116,14 +116,14 @@ def judge_batch(indices: range, seed: int, report: int) -> None:
             print(json.dumps([index, list(DAMAGE)[index % len(DAMAGE)], None]), file=lines, flush=True)
             kind, changed, content = damaged(index, seed)
             path.write_bytes(changed)
-            signal.alarm(MAX_SECONDS)  # nobody handles it: it ends the process
+            signal.alarm(MAX_SECONDS)  # not handled: it ends the process
             outcome = judge(path, kind, wholes[content])
             signal.alarm(0)
             print(json.dumps([index, kind, outcome]), file=lines, flush=True)
 
 
 def run_batch(indices: range, seed: int) -> list[tuple[int, str, str | None]]:
-    """Judge some files in a process of its own; the last entry has no outcome where it died."""
+    """Check some files in a separate process; if it dies, return the file at fault without an outcome."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    NativeEngine(model())  # it must be there
+    NativeEngine(model())  # fails early without the native engine
     outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in DAMAGE}
     batches = range(0, arguments.count, BATCH)
     for start in track(batches, description="damaging", console=Console(stderr=True)):
@@ -167,7 +167,7 @@ def main() -> None:
                 kept.write_bytes(damaged(index, arguments.seed)[1])
                 sys.exit(f"failed on {kind}; the file is kept as {kept}")
             outcomes[kind][outcome] += 1
-    table = Table(title=f"{arguments.count} damaged files; {MAX_MEGABYTES} MB and {MAX_SECONDS} seconds at the most")
+    table = Table(title=f"{arguments.count} damaged files; at most {MAX_MEGABYTES} MB and {MAX_SECONDS} seconds each")
     for name in ("damage", *OUTCOMES):
         table.add_column(name, justify="left" if name == "damage" else "right")
     for kind, counts in outcomes.items():

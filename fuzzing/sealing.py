@@ -1,4 +1,4 @@
-"""Take model files apart and put them together again with a right checksum, whatever they claim."""
+"""Split model files and join them again with a valid checksum, whatever they claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from prunus.bundle.header import FileHeader
 from prunus.errors import BundleError
 
-MOST_BYTES = 2**24  # of a part that is made longer
+MOST_BYTES = 2**24  # of a part that is extended
 
 
 def split(content: bytes) -> tuple[dict[str, Any], bytes]:
@@ -27,7 +27,7 @@ def join(header: object, data: bytes) -> bytes:
 
 
 def sealed(own: Any, header: dict[str, Any], data: bytes, refit: bool) -> bytes:  # noqa: ANN401  # any JSON
-    """Write a header with a right checksum, and parts as long as it says, where it can be read at all."""
+    """Return a file with a valid checksum; with `refit`, the parts get the sizes that the header claims."""
     container = dict(header)
     if refit:
         container, data = _refitted(own, container, data)
@@ -45,10 +45,11 @@ def _refitted(own: Any, container: dict[str, Any], data: bytes) -> tuple[dict[st
         return container, data
     if max(part.end for part in parts.values()) > MOST_BYTES:
         return container, data
-    found, pieces = {}, []
+    entries = {}
+    pieces = []
     for name, part in parts.items():
         old = np.frombuffer(data[slice(*container[name]["data_offsets"])], np.uint8)
         resized = np.resize(old, part.end - part.begin) if old.size else np.zeros(part.end - part.begin, np.uint8)
         pieces.append(resized.tobytes())
-        found[name] = {"dtype": part.code, "shape": [part.size], "data_offsets": [part.begin, part.end]}
-    return found, b"".join(pieces)
+        entries[name] = {"dtype": part.code, "shape": [part.size], "data_offsets": [part.begin, part.end]}
+    return entries, b"".join(pieces)

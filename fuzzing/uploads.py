@@ -1,9 +1,9 @@
-"""Send a service what nobody should send, and see that it refuses, keeps its memory and still answers rightly.
+"""Send hostile uploads to a service and check that it refuses them, keeps its memory and still answers correctly.
 
     python -m fuzzing.uploads [MODEL] [--count 2000] [--seed 0] [--json FILE]
 
-After every ten hostile requests comes a valid one, whose answer must be a predictor's. No request may have a status of
-500 or more, nor end without an answer; a connection may be closed after it. Without a MODEL a small one is made.
+After every ten hostile requests a valid one is sent, and its answer must be the predictor's. No request may end without
+an answer or with a status of 500 or more; the connection may be closed after it. Without MODEL, a small one is made.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MAX_SECONDS = 120  # for any answer
 
 
 class Client:
-    """Sends requests over one connection, and over a new one where the service closed it."""
+    """A client with one connection, opened again when the service has closed it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, request: bytes) -> tuple[int, bytes]:
-        """Send one request and give status and body of its answer."""
+        """Send one request and return the status and body of the answer."""
         if self._streams is None or self._streams[0].at_eof():
             await self.close()
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
@@ -48,26 +48,28 @@ class Client:
         return await asyncio.wait_for(read_response(reader), MAX_SECONDS)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
 
 
 def valid_questions(path: Path) -> list[Question]:
-    """Make valid requests for all domains, with the answers of a predictor."""
-    predictor, rng = Predictor(path), np.random.default_rng(0)
+    """Return valid requests for all domains with the predictor's answers."""
+    predictor = Predictor(path)
+    rng = np.random.default_rng(0)
     questions = []
     for domain in predictor.domains:
         content = picture(rng, "PNG")
-        answer = [(each.label, each.probability) for each in predictor.predict(content, domain)]
+        answer = [(guess.label, guess.probability) for guess in predictor.predict(content, domain)]
         questions.append(Question(form_request(f"/predict/{domain}", "x", content), answer))
     return questions
 
 
 async def attack(port: int, questions: list[Question], indices: range, seed: int) -> Counter[tuple[str, int]]:
-    """Send some hostile requests, with valid ones between them."""
-    client, found = Client(port), Counter[tuple[str, int]]()
+    """Send hostile requests with valid ones between them, and count the statuses by kind."""
+    client = Client(port)
+    statuses = Counter[tuple[str, int]]()
     domains = [question.request.split(b" ")[1].split(b"/")[2] for question in questions]
     for index in indices:
         kind = list(HOSTILE)[index % len(HOSTILE)]
@@ -80,18 +82,18 @@ async def attack(port: int, questions: list[Question], indices: range, seed: int
             await client.close()
         else:
             assert status == 200 or set(json.loads(body)) == {"error"}, f"request {index} ({kind}): {body[:500]!r}"
-        found[kind, status] += 1
+        statuses[kind, status] += 1
         if index % 10 == 9:
             question = questions[index // 10 % len(questions)]
             status, body = await client.send(question.request)
             assert status == 200, f"a valid request after {index} has the status {status}"
             assert is_right(json.loads(body), question), f"a valid request after {index} has a wrong answer"
     await client.close()
-    return found
+    return statuses
 
 
 def fuzz(path: Path, count: int, seed: int) -> tuple[Counter[tuple[str, int]], dict[str, float]]:
-    """Attack a service and watch its memory."""
+    """Attack a service and check its memory."""
     questions = valid_questions(path)
     first = range(count // 10)
     with running_service(path) as (port, process):
