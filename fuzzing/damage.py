@@ -17,7 +17,7 @@ from prunus.arrays import Array
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry, Manifest
-from prunus.graph.operations import ActivationName, Graph, Operation
+from prunus.graph.operations import OPERATIONS, ActivationName, Graph
 from prunus.images import Preprocess
 
 CLASSES = {"birds": ("owl", "wren"), "flowers": ("rose", "tulip", "lily")}
@@ -224,8 +224,7 @@ def _set(graph: list[Any], index: int, rng: np.random.Generator) -> None:
 
 
 def _fields(op: str) -> set[str]:
-    kinds = {str(get_args(kind.model_fields["op"].annotation)[0]): kind for kind in get_args(get_args(Operation)[0])}
-    return set(kinds[op].model_fields) if op in kinds else set()
+    return set(OPERATIONS[op].model_fields) if op in OPERATIONS else set()
 
 
 def _repeat(graph: list[Any], index: int, rng: np.random.Generator) -> None:
