@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 from prunus.arrays import Array, Doubles, Floats
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.kernel_order import to_stored
 from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
-from prunus.bundle.order import to_stored
 from prunus.bundle.packing import from_bundle
 from prunus.graph.network import GraphNetwork
 from prunus.graph.operations import ActivationName, Graph

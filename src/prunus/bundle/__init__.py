@@ -1,1 +1,1 @@
-"""The one file that is deployed, read and written without torch."""
+"""The model file that is deployed, read and written without torch."""

@@ -1,4 +1,4 @@
-"""Masks as bits: eight switches in a byte, the first one in the lowest bit."""
+"""Masks as bits, eight to a byte, starting with the lowest bit."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def pack_bits(mask: Bools) -> Bytes:
 
 
 def unpack_bits(packed: Bytes, count: int) -> Bools:
-    """Take the first `count` bits back."""
+    """Unpack the first `count` bits."""
     return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)

@@ -1,17 +1,18 @@
-"""A pruned multi-domain model as arrays: only kernels that some domain uses, and who uses which.
+"""A pruned multi-domain model as arrays: the kernels that any domain uses, and a mask for each domain.
 
-Names of the arrays, with K the number of kernels that the union keeps of a layer and n the number of an operation:
+Names of the arrays, where n is the number of an operation and a layer keeps K kernels:
 
-    union/<layer>              a bit per kernel of the layer: is it kept
-    kernels/<layer>            (K, height, width) numbers, in the order of those bits
-    mask/<domain>/<layer>      K bits: does this domain use the kernel
+    union/<layer>              a bit per kernel of the layer: whether it is kept
+    kernels/<layer>            (K, height, width): the kept kernels, in the order of those bits
+    mask/<domain>/<layer>      K bits: whether the domain uses the kernel
     norm/<domain>/<n>.<role>   a tensor of an operation that differs between domains: its scale, bias or ones
     shared/<n>.<role>          a tensor of an operation that is the same in all domains
     head/<domain>/weight|bias  the domain's classifier
 
-Kernels and heads are as the file has them, half precision too: `widened` gives them as float32.
-Kernels of more than one pixel are ordered by group, then input, then output; others by group, then output, then input:
-as runtimes read them.
+Kernels and heads have the type of the file; `widened` converts them to float32. `kernel_order` describes the order of
+the kernels.
+
+Legend: D = domains, O = output channels, I = input channels of one group.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import numpy as np
 from prunus.arrays import Array, Bools, Bytes, Floats
 from prunus.bundle.bits import unpack_bits
 from prunus.bundle.dtypes import STORED, DType, widened
+from prunus.bundle.kernel_order import from_stored, to_stored
 from prunus.bundle.manifest import Manifest
-from prunus.bundle.order import from_stored, to_stored
 from prunus.errors import UnknownNameError
 
 
@@ -37,69 +38,69 @@ class Bundle:
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Name the domains in order."""
+        """Return the names of the domains, in order."""
         return tuple(self.manifest.domains)
 
     @property
     def dtype(self) -> DType:
-        """Name the type of kernels and heads."""
+        """Return the type of kernels and heads."""
         stored = self.arrays[f"head/{self.domains[0]}/weight"].dtype
         return next((name for name, dtype in STORED.items() if dtype == stored), "float32")
 
     def check_domain(self, domain: str) -> None:
-        """Refuse a domain that the model does not serve."""
+        """Raise an error if the model does not serve a domain."""
         if domain not in self.manifest.domains:
             raise UnknownNameError("domain", domain, self.domains)
 
     def stored(self, layer: str) -> tuple[Bytes, Array]:
-        """Give which kernels of a layer are kept, eight to a byte, and these (K, height, width), as in the file."""
+        """Return a bit per kernel of a layer, eight to a byte, and the kept kernels (K, height, width), as stored."""
         return _bytes(self.arrays[f"union/{layer}"]), self.arrays[f"kernels/{layer}"]
 
     def packed_mask(self, domain: str, layer: str) -> Bytes:
-        """Give which of a layer's kept kernels a domain uses, in the order of the file, eight to a byte."""
+        """Return a bit per kept kernel of a layer, eight to a byte: whether a domain uses it."""
         return _bytes(self.arrays[f"mask/{domain}/{layer}"])
 
     def packed_masks(self, layer: str) -> Bytes:
-        """Give which of a layer's kept kernels every domain uses, eight to a byte: (domain, K / 8)."""
+        """Return the packed masks of all domains: (D, K / 8, rounded up)."""
         return np.stack([self.packed_mask(domain, layer) for domain in self.domains])
 
     def kept(self, layer: str) -> Bools:
-        """Give which kernels of a layer are kept, in the order of the file."""
+        """Return which kernels of a layer are kept, in the order of the file: (O * I,)."""
         return unpack_bits(self.stored(layer)[0], self.manifest.convs[layer].num_kernels)
 
     def union(self, layer: str) -> Bools:
-        """Give which kernels of a layer are kept: (output, input of a group)."""
+        """Return which kernels of a layer are kept: (O, I)."""
         return from_stored(self.kept(layer), self.manifest.convs[layer])
 
     def mask(self, domain: str, layer: str) -> Bools:
-        """Give which kernels of a layer a domain uses: (output, input of a group)."""
+        """Return which kernels of a layer a domain uses: (O, I)."""
         return self._mask(domain, layer, self.kept(layer))
 
-    def weight(self, layer: str, mask: Bools) -> Floats:
-        """Give a layer's dense weight with the kernels of a mask in place and zeros elsewhere."""
+    def weight(self, layer: str, mask_OI: Bools) -> Floats:
+        """Return a layer's dense weight, (O, I, height, width), with zeros for kernels outside a mask."""
         conv = self.manifest.convs[layer]
         weight = np.zeros((conv.num_kernels, *conv.kernel), dtype=np.float32)
         weight[self.kept(layer)] = widened(self.arrays[f"kernels/{layer}"])
-        weight[~to_stored(mask, conv)] = 0
+        weight[~to_stored(mask_OI, conv)] = 0
         return from_stored(weight, conv)
 
     def head(self, domain: str) -> tuple[Floats, Floats]:
-        """Give the weight and the bias of a domain's classifier."""
+        """Return the weight and the bias of a domain's classifier."""
         weight, bias = (widened(self.arrays[f"head/{domain}/{key}"]) for key in ("weight", "bias"))
         return weight, bias
 
     def tensor(self, domain: str, operation: int, role: str) -> Floats | None:
-        """Give a tensor of an operation, if it has one of that role."""
+        """Return a tensor of an operation; None if it has none of that role."""
         key = f"{operation}.{role}"
-        found = self.arrays.get(f"norm/{domain}/{key}", self.arrays.get(f"shared/{key}"))
-        return None if found is None else found.astype(np.float32, copy=False)
+        array = self.arrays.get(f"norm/{domain}/{key}", self.arrays.get(f"shared/{key}"))
+        return None if array is None else array.astype(np.float32, copy=False)
 
     def named(self, prefix: str) -> dict[str, Array]:
-        """Give the arrays under a prefix, by the rest of their names."""
+        """Return the arrays under a prefix, by the rest of their names."""
         return {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
 
     def layer_masks(self) -> dict[str, Bools]:
-        """Give all masks: layer -> (domain, output, input of a group)."""
+        """Return all masks: layer -> (D, O, I)."""
         kept = {layer: self.kept(layer) for layer in self.manifest.convs}
         return {layer: np.stack([self._mask(domain, layer, kept[layer]) for domain in self.domains]) for layer in kept}
 

@@ -1,6 +1,6 @@
-"""The outside of a model file: a safetensors file, whose JSON is parsed here, with limits, before its data is read.
+"""The container of a model file: safetensors, whose JSON header is parsed and checked here before data is read.
 
-What is not even that is a ValueError; what is, but no model of ours, a BundleError.
+Files that are not safetensors raise a ValueError. Other safetensors files raise a BundleError.
 """
 
 from __future__ import annotations
@@ -19,35 +19,36 @@ ALIGNMENT = 8  # spaces after the JSON object fill it to a multiple of this many
 
 
 def read_container(file: IO[bytes], size: int) -> dict[str, Any]:
-    """Read the JSON object before the data; the file then stands where the data begins."""
+    """Read the JSON object at the start of a file; the position in the file is then the start of the data."""
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     if size < LENGTH_BYTES or length > MAX_HEADER:
-        raise ValueError(f"its first {LENGTH_BYTES} bytes give no length that a header can have")
+        raise ValueError(f"its first {LENGTH_BYTES} bytes are not the length of a header")
     if length > size - LENGTH_BYTES:
-        raise ValueError("it is cut off: it ends before its header does")
+        raise ValueError("it ends before the end of its header")
     content = parse_json(file.read(length).decode())
     if not isinstance(content, dict):
-        raise ValueError("its header is no JSON object")
+        raise ValueError("its header is not a JSON object")
     return content
 
 
 def header_text(container: dict[str, Any]) -> str | None:
-    """Find our own header, if the file is ours."""
+    """Return the header of a Prunus model; None if the file is not one."""
     metadata = container.get("__metadata__")
     text = metadata.get(METADATA_KEY) if isinstance(metadata, dict) and len(metadata) == 1 else None
     return text if isinstance(text, str) else None
 
 
 def check_parts(container: dict[str, Any], parts: dict[str, Part], data_size: int) -> None:
-    """Compare what the file says about its arrays with what its header demands: not a byte more or less."""
+    """Compare the parts that a file lists, and the size of its data, with what its header requires."""
     entries = {name: entry for name, entry in container.items() if name != "__metadata__"}
     expected = _entries(parts)
     for name in sorted(entries.keys() | expected.keys()):
         if entries.get(name) != expected.get(name):
-            raise BundleError(f"its part {name!r} should be {expected.get(name)}, is {str(entries.get(name))[:200]}")
+            actual = str(entries.get(name, "missing"))[:200]
+            raise BundleError(f"its part {name!r} is {actual}, but should be {expected.get(name, 'missing')}")
     end = max(part.end for part in parts.values())
     if data_size != end:
-        raise ValueError(f"it has {data_size} bytes of data, its header is about {end}")
+        raise ValueError(f"it has {data_size} bytes of data, but its header describes {end}")
 
 
 def container_size(text: str, parts: dict[str, Part]) -> int:
@@ -67,12 +68,12 @@ def _entries(parts: dict[str, Part]) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> Any:  # noqa: ANN401  # any JSON
-    """Parse JSON; an object that has a key twice means different things to different readers and is refused."""
+    """Parse JSON; refuse objects with a repeated key, which readers understand differently."""
     return json.loads(text, object_pairs_hook=_unique)
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise BundleError("its header has a key twice")
-    return found
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise BundleError("its header contains a key twice")
+    return content

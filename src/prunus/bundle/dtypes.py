@@ -1,27 +1,24 @@
-"""Numbers as they are stored: float32, or half as many bytes."""
+"""The number types of a file: float32, or float16 and bfloat16 in half as many bytes."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from prunus.arrays import Floats
+from prunus.arrays import Array, Floats
 
 DType = Literal["float32", "float16", "bfloat16"]
 STORED: dict[DType, np.dtype[np.generic]] = {
     "float32": np.dtype(np.float32),
     "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(np.uint16),  # numpy has none: the upper half of a float32, as bits
+    "bfloat16": np.dtype(np.uint16),  # numpy has no bfloat16: these are the upper 16 bits of a float32
 }
-
-SOME = 1 << 14  # numbers
-CODES: dict[DType, str] = {"float32": "F32", "float16": "F16", "bfloat16": "U16"}  # safetensors' names
+CHUNK = 1 << 14  # numbers that are widened at once
 
 
-def encode(values: npt.NDArray[np.generic], dtype: DType) -> npt.NDArray[np.generic]:
-    """Round to the stored type, to the nearest, ties to even; what is too large for float16 becomes its largest."""
+def encode(values: Array, dtype: DType) -> Array:
+    """Round to the nearest stored number, ties to even; clip to the range of float16."""
     wide = widened(values)
     if dtype == "float16":
         largest = np.finfo(np.float16).max
@@ -32,14 +29,14 @@ def encode(values: npt.NDArray[np.generic], dtype: DType) -> npt.NDArray[np.gene
     return wide
 
 
-def all_finite(stored: npt.NDArray[np.generic]) -> bool:
-    """Tell whether all stored numbers are finite; some at a time, for each needs a copy."""
+def all_finite(stored: Array) -> bool:
+    """Tell whether all stored numbers are finite, without a copy of all of them."""
     flat = stored.reshape(-1)
-    return all(bool(np.isfinite(widened(flat[first : first + SOME])).all()) for first in range(0, flat.size, SOME))
+    return all(bool(np.isfinite(widened(flat[first : first + CHUNK])).all()) for first in range(0, flat.size, CHUNK))
 
 
-def widened(stored: npt.NDArray[np.generic]) -> Floats:
-    """Give stored numbers as float32; their type tells what they are."""
+def widened(stored: Array) -> Floats:
+    """Convert stored numbers to float32."""
     if stored.dtype == STORED["bfloat16"]:
         return (stored.astype(np.uint32) << 16).view(np.float32)
     return stored.astype(np.float32, copy=False)

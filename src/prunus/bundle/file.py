@@ -1,9 +1,8 @@
-"""Read and write `model.prunus`: a safetensors file with six arrays, whose metadata holds the header as JSON."""
+"""Read and write `model.prunus`: a safetensors file with six arrays and the header as JSON in its metadata."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from prunus.bundle.container import METADATA_KEY, check_parts, container_size, h
 from prunus.bundle.dtypes import STORED, DType, all_finite, encode
 from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry
 from prunus.bundle.index import encode_index
-from prunus.bundle.reading import PIECES, check_arrays, read_arrays
+from prunus.bundle.reading import check_arrays, file_arrays, read_arrays
 from prunus.errors import BundleError, UnknownNameError
 from prunus.files import write_atomically
 
@@ -32,12 +31,14 @@ def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
     header, indices = _header(bundle, dtype)
     for name, array in bundle.arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise BundleError(f"{name!r} holds numbers that are not finite; train again with a smaller rate")
+            raise BundleError(
+                f"{name!r} contains numbers that are not finite; train again with a smaller learning rate"
+            )
     arrays = _joined(header, bundle.arrays | indices)
     digest = hashlib.sha256(_text(header).encode())
     for part in header.parts():
         digest.update(arrays[part].data)
-    # one metadata key only: the library writes several in no fixed order
+    # a single metadata key, because the library does not write several in a fixed order
     return save(arrays, {METADATA_KEY: _text(header.model_copy(update={"sha256": digest.hexdigest()}))})
 
 
@@ -71,19 +72,22 @@ def _header(bundle: Bundle, dtype: DType) -> tuple[FileHeader, dict[str, Bytes]]
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Read a model file; whatever is not exactly as it was written is refused, before its numbers are used."""
+    """Read a model file; refuse a damaged or inconsistent one before its numbers are used."""
     try:
         with _open(path) as file:
             header, text = _read_header(file, path.stat().st_size)
             digest = hashlib.sha256((text.replace(header.sha256, "", 1) if header.sha256 else text).encode())
             arrays = read_arrays(file, header, digest)
         if digest.hexdigest() != header.sha256:
-            raise BundleError("it is damaged: its checksum does not fit its content; copy or make it again")
+            raise BundleError(
+                "it is damaged: its checksum does not match its content; copy it again, or write it again with: "
+                "prunus prune RUN"
+            )
         check_arrays(header, arrays)
     except FileNotFoundError:
         raise BundleError(f"there is no model file {path}") from None
     except MemoryError:
-        raise BundleError(f"{path}: there is not enough memory to read it") from None
+        raise BundleError(f"{path}: not enough memory to read it") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise BundleError(f"cannot read {path}: {reason}; check the path and its permissions") from None
@@ -95,7 +99,7 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def part_sizes(path: Path) -> dict[str, int]:
-    """Give the bytes of every array of a model file, as they lie on disk."""
+    """Return the size in bytes of every part of a model file."""
     with _open(path) as file:
         header, _ = _read_header(file, path.stat().st_size)
     return {name: part.end - part.begin for name, part in header.parts().items()}
@@ -103,32 +107,32 @@ def part_sizes(path: Path) -> dict[str, int]:
 
 def _open(path: Path) -> BufferedReader:
     if path.is_dir():
-        raise BundleError("it is a folder, not a model file; make one with: prunus prune RUN --out model.prunus")
+        raise BundleError("it is a folder, not a model file; write one with: prunus prune RUN --out model.prunus")
     if path.exists() and not path.is_file():
-        raise BundleError("it is not a file")
+        raise BundleError("it is not a regular file")
     return path.open("rb")
 
 
 def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
-    """Read what stands before the numbers, and check all of it; the file then stands where they begin."""
+    """Read and check everything before the numbers; return the header and its text."""
     container = read_container(file, size)
     text = header_text(container)
     if text is None:
-        raise BundleError("it is a safetensors file, but not a Prunus model; make one with: prunus prune RUN")
+        raise BundleError("it is a safetensors file, but not a Prunus model; write one with: prunus prune RUN")
     version, is_checkpoint = _version(text)
     if is_checkpoint:
-        raise BundleError("it is the checkpoint of a training, not a model file; make one with: prunus prune RUN")
+        raise BundleError("it is a checkpoint of a training run, not a model file; write one with: prunus prune RUN")
     if version != FORMAT_VERSION:
         raise BundleError(
-            f"it has the format version {version!r}, this Prunus reads {FORMAT_VERSION}; make it again with: "
-            "prunus prune RUN"
+            f"it has format version {version!r}, but this version of Prunus reads {FORMAT_VERSION}; "
+            "write it again with: prunus prune RUN"
         )
     try:
         header = FileHeader.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(each) for each in first["loc"])
-        raise BundleError(f"its header cannot be read: {place}: {first['msg']}") from None
+        location = ".".join(str(part) for part in first["loc"])
+        raise BundleError(f"its header cannot be read: {location}: {first['msg']}") from None
     if problem := header.problem():
         raise BundleError(problem)
     check_parts(container, header.parts(), size - file.tell())
@@ -136,7 +140,7 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
 
 
 def _version(text: str) -> tuple[object, bool]:
-    """Find the version of a header, and whether it is that of a checkpoint."""
+    """Return the format version of a header, and whether it is a checkpoint's."""
     content = parse_json(text)
     if not isinstance(content, dict):
         return None, False
@@ -148,17 +152,19 @@ def _text(header: FileHeader) -> str:
 
 
 def _names(bundle: Bundle, prefix: str) -> tuple[str, ...]:
-    """Name tensors by the number of their operation, then by role."""
+    """Return the names of the tensors under a prefix, by the number of their operation, then by role."""
     return tuple(sorted(bundle.named(prefix), key=lambda name: (int(name.partition(".")[0]), name)))
 
 
 def _joined(header: FileHeader, arrays: dict[str, Array]) -> dict[str, Array]:
-    """Put the arrays of every part one after the other, at the types of the file."""
-    found: dict[str, Array] = {}
-    for part in header.parts():
-        pieces: Sequence[Array] = [arrays[name].reshape(-1) for name, _ in PIECES[part](header)]
-        joined = np.concatenate([np.zeros(0, pieces[0].dtype if pieces else np.float32), *pieces])
-        found[part] = encode(joined, header.dtype) if part in ("kernels", "heads") else joined
-        if part in ("kernels", "heads") and not all_finite(found[part]):
+    """Join the arrays of every part, converted to the types of the file."""
+    joined: dict[str, Array] = {}
+    for part, shapes in file_arrays(header).items():
+        pieces = [arrays[name].reshape(-1) for name in shapes]
+        joined[part] = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+        if part not in ("kernels", "heads"):
+            continue
+        joined[part] = encode(joined[part], header.dtype)
+        if not all_finite(joined[part]):
             raise BundleError(f"a weight is too large for {header.dtype}; write the model as float32")
-    return found
+    return joined

@@ -1,4 +1,4 @@
-"""What stands before a model file's numbers: the manifest, where everything lies, and a checksum."""
+"""The header of a model file: its manifest, the sizes of its parts, and a checksum."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from math import isfinite, prod
 from typing import Annotated, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
-from prunus.bundle.dtypes import CODES, STORED, DType
+from prunus.bundle.dtypes import STORED, DType
 from prunus.bundle.index import Code
 from prunus.bundle.manifest import Manifest, ManifestPart
 from prunus.graph.limits import FREE_WEIGHTS, MAX_ARRAYS, MAX_SWITCHES, MAX_WEIGHTS, WEIGHTS_PER_BYTE
 from prunus.graph.operations import Conv
 
 FORMAT_VERSION = 3
+CODES = {"float32": "F32", "float16": "F16", "uint16": "U16", "uint8": "U8"}  # numpy's names -> those of safetensors
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
-TensorName = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,4})\.[a-z]+$")]  # the operation's number, the role
+TensorName = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,4})\.[a-z]+$")]  # number of the operation, role
 
 
 class IndexEntry(NamedTuple):
-    """How a layer's index is coded, and how many kernels it keeps."""
+    """The code of a layer's index, its size, and the number of kernels that the layer keeps."""
 
     code: Code
     num_bytes: Count
@@ -29,19 +31,24 @@ class IndexEntry(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Where an array lies in the file's data, and of what type it is."""
+    """The type and the size of an array, and its first and last byte in the file's data."""
 
-    code: str
+    dtype: np.dtype[np.generic]
     size: int
     begin: int
     end: int
 
+    @property
+    def code(self) -> str:
+        """Return the type's name in safetensors."""
+        return CODES[self.dtype.name]
+
 
 class FileHeader(ManifestPart):
-    """Everything but the numbers; `sha256` is over its own text, but for these digits, and all numbers.
+    """Everything but the numbers.
 
-    The index has an entry per layer, in the order of the graph; `norms` and `shared` name tensors, whose shapes follow
-    from the graph.
+    The index has an entry per layer, in the order of the graph. `norms` and `shared` name tensors, whose shapes follow
+    from the graph. `sha256` is the checksum of the header's text without the digits of the checksum, then of all data.
     """
 
     format_version: int
@@ -53,30 +60,31 @@ class FileHeader(ManifestPart):
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 
     def layers(self) -> Iterator[tuple[str, IndexEntry]]:
-        """Give every layer's name and index."""
+        """Return every layer's name and index."""
         return zip(self.manifest.convs, self.index, strict=True)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Give the shape of a tensor under `norms` or `shared`."""
+        """Return the shape of a tensor under `norms` or `shared`."""
         number, _, role = name.partition(".")
         return self._shapes(int(number))[role]
 
     def parts(self) -> dict[str, Part]:
-        """Say where each array must lie: numbers of more bytes first, then by name, without holes."""
-        codes = dict.fromkeys(("norms", "shared"), "F32") | dict.fromkeys(("index", "masks"), "U8")
-        codes |= dict.fromkeys(("kernels", "heads"), CODES[self.dtype])
-        widths = {"F32": 4, "U8": 1, CODES[self.dtype]: STORED[self.dtype].itemsize}
-        found: dict[str, Part] = {}
-        place, sizes = 0, self.sizes()
-        for name in sorted(sizes, key=lambda name: (-widths[codes[name]], name)):
-            end = place + sizes[name] * widths[codes[name]]
-            found[name] = Part(codes[name], sizes[name], place, end)
-            place = end
-        return found
+        """Return the arrays in the order of the file: wide types first, then by name, without gaps."""
+        dtypes = dict.fromkeys(("kernels", "heads"), STORED[self.dtype])
+        dtypes |= dict.fromkeys(("norms", "shared"), np.dtype(np.float32))
+        dtypes |= dict.fromkeys(("index", "masks"), np.dtype(np.uint8))
+        parts: dict[str, Part] = {}
+        begin = 0
+        for name, size in sorted(self.sizes().items(), key=lambda item: (-dtypes[item[0]].itemsize, item[0])):
+            end = begin + size * dtypes[name].itemsize
+            parts[name] = Part(dtypes[name], size, begin, end)
+            begin = end
+        return parts
 
     def sizes(self) -> dict[str, int]:
-        """Give how many elements each array must have."""
-        manifest, domains = self.manifest, len(self.manifest.domains)
+        """Return the number of elements of each array."""
+        manifest = self.manifest
+        domains = len(manifest.domains)
         heads = sum((manifest.num_features + 1) * len(entry.classes) for entry in manifest.domains.values())
         return {
             "kernels": sum(entry.kept * prod(manifest.convs[name].kernel) for name, entry in self.layers()),
@@ -88,10 +96,10 @@ class FileHeader(ManifestPart):
         }
 
     def problem(self) -> str | None:
-        """Say what is impossible about the header, if anything."""
+        """Return what is wrong with the header; None if nothing is."""
         convs = self.manifest.convs
         if len(self.index) != len(convs) or not convs:
-            return f"its index is of {len(self.index)} layers, its graph has {len(convs)}"
+            return f"its index has {len(self.index)} layers, but its graph has {len(convs)}"
         return self._wrong_layer() or self._wrong_tensor() or self._wrong_size() or self._wrong_image()
 
     def _wrong_layer(self) -> str | None:
@@ -103,7 +111,7 @@ class FileHeader(ManifestPart):
                     return f"its layer {operation.layer!r} appears twice, with different weights"
                 was = operation.was or operation.channels
                 if was[0] < operation.channels[0] or was[1] < operation.channels[1]:
-                    return f"its layer {operation.layer!r} has more channels than before it was pruned"
+                    return f"its layer {operation.layer!r} has more channels than before pruning"
         return None
 
     def _wrong_size(self) -> str | None:
@@ -114,33 +122,37 @@ class FileHeader(ManifestPart):
         most = min(MAX_WEIGHTS, FREE_WEIGHTS + WEIGHTS_PER_BYTE * data)
         arrays = domains * (len(convs) + len(self.norms) + 2)
         claims = {
-            f"{arrays} arrays for {domains} domains, where {MAX_ARRAYS} are the most": arrays > MAX_ARRAYS,
-            f"a network of {weights} weights in {data} bytes, where {most} are the most": weights > most,
-            f"{kernels} kernels for {domains} domains, which is too much": kernels * domains > MAX_SWITCHES,
-            "more kernels kept than there are": any(e.kept > convs[name].num_kernels for name, e in self.layers()),
-            "an index longer than a bit per kernel": any(
+            f"{arrays} arrays for {domains} domains; at most {MAX_ARRAYS} are allowed": arrays > MAX_ARRAYS,
+            f"{weights} weights in {data} bytes; at most {most} are allowed": weights > most,
+            f"{kernels} kernels for {domains} domains; at most {MAX_SWITCHES} masked kernels are allowed": kernels
+            * domains
+            > MAX_SWITCHES,
+            "more kept kernels than a layer has": any(
+                entry.kept > convs[name].num_kernels for name, entry in self.layers()
+            ),
+            "an index of more than one bit per kernel": any(
                 entry.num_bytes > -(-convs[name].num_kernels // 8) for name, entry in self.layers()
             ),
         }
-        return next((f"it claims {claim}" for claim, made in claims.items() if made), None)
+        return next((f"it declares {claim}" for claim, is_wrong in claims.items() if is_wrong), None)
 
     def _wrong_tensor(self) -> str | None:
         names = (*self.norms, *self.shared)
         if len(set(names)) < len(names):
-            return "it names a tensor twice"
+            return "it lists a tensor twice"
         for name in names:
             number, _, role = name.partition(".")
             if int(number) >= len(self.manifest.graph) or role not in self._shapes(int(number)):
-                return f"it names the tensor {name!r}, which no operation has"
+                return f"it lists the tensor {name!r}, which no operation has"
         return None
 
     def _wrong_image(self) -> str | None:
         for name, entry in self.manifest.domains.items():
-            given = entry.preprocess
-            if given.size != self.manifest.image_size:
-                return f"domain {name!r} has images of {given.size} pixels, the network of {self.manifest.image_size}"
-            if not all(map(isfinite, (*given.mean, *given.std))) or any(each <= 0 for each in given.std):
-                return f"domain {name!r} has an impossible mean or deviation of its pixels"
+            size, mean, std = entry.preprocess.size, entry.preprocess.mean, entry.preprocess.std
+            if size != self.manifest.image_size:
+                return f"domain {name!r} has images of {size} pixels, but the network takes {self.manifest.image_size}"
+            if not all(map(isfinite, (*mean, *std))) or min(std) <= 0:
+                return f"domain {name!r} has an invalid mean or standard deviation of its pixels"
         return None
 
     def _shapes(self, number: int) -> dict[str, tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""What a model file says about itself, as plain data."""
+"""The description of a model: its graph, its domains and its provenance."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_l
 
 
 class ManifestPart(BaseModel):
-    """Frozen; an unknown key means another format."""
+    """A frozen part of a manifest; an unknown key means another format."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)
 class ConvEntry:
-    """One convolution: output channels, input channels of a group, kernel, output pixels of one image.
+    """One convolution layer.
 
-    `dense_kernels` counts the kernels that it had before pruning.
+    Args:
+        in_channels: the input channels of one group.
+        positions: the output pixels of one image.
+        dense_kernels: the number of kernels before pruning.
     """
 
     out_channels: int
@@ -39,19 +42,19 @@ class ConvEntry:
 
     @property
     def num_kernels(self) -> int:
-        """Count the 2-D kernels of the layer, were all of them kept."""
+        """Return the number of 2-D kernels, kept or not."""
         return self.out_channels * self.in_channels
 
 
 class DomainEntry(ManifestPart):
-    """What one domain recognises and how its images are prepared."""
+    """The classes of a domain and the preprocessing of its images."""
 
     classes: tuple[str, ...] = Field(min_length=1)
     preprocess: Preprocess
 
 
 class Manifest(ManifestPart):
-    """Everything about a model but its numbers."""
+    """A model without its numbers."""
 
     backbone: str
     image_size: int = Field(ge=1, le=MAX_IMAGE_SIDE)
@@ -62,25 +65,25 @@ class Manifest(ManifestPart):
 
     @cached_property
     def shapes(self) -> list[Shape]:
-        """Give the shape of every value of the graph, the image first."""
+        """Return the shape of every value of the graph, the image first."""
         return value_shapes(self.graph, self.image_size)
 
     @property
     def num_features(self) -> int:
-        """Count the numbers that a classifier sees."""
+        """Return the number of features that a classifier reads."""
         channels, height, width = self.shapes[-1]
         return channels * height * width
 
     @cached_property
     def convs(self) -> dict[str, ConvEntry]:
-        """Describe every convolution by its name, in the order of the graph."""
-        found: dict[str, ConvEntry] = {}
+        """Return every convolution layer by its name, in the order of the graph."""
+        convs: dict[str, ConvEntry] = {}
         for operation, (_, height, width) in zip(self.graph, self.shapes[1:], strict=True):
             if isinstance(operation, Conv):
                 out, in_group = operation.channels
                 was_out, was_in = operation.was or operation.channels
-                positions = height * width + (found[operation.layer].positions if operation.layer in found else 0)
-                found[operation.layer] = ConvEntry(
+                positions = height * width + (convs[operation.layer].positions if operation.layer in convs else 0)
+                convs[operation.layer] = ConvEntry(
                     out, in_group, operation.groups, operation.kernel, positions, was_out * was_in
                 )
-        return found
+        return convs

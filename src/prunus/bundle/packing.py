@@ -1,4 +1,4 @@
-"""A network of the graph as a bundle's arrays, and back.
+"""Convert a network of the graph to a bundle, and back.
 
 Legend: D = domains, O = output channels, I = input channels of one group.
 """
@@ -12,13 +12,13 @@ import numpy as np
 from prunus.arrays import Array
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.kernel_order import to_stored
 from prunus.bundle.manifest import Manifest
-from prunus.bundle.order import to_stored
 from prunus.graph.network import GraphNetwork, Node
 
 
 def to_bundle(network: GraphNetwork, manifest: Manifest) -> Bundle:
-    """Keep the kernels that any domain uses, and every domain's masks, tensors and classifier."""
+    """Pack the kernels that any domain uses, and every domain's masks, tensors and classifier."""
     arrays = _convolutions(network, manifest) | _tensors(network, tuple(manifest.domains))
     for domain, (weight, bias) in zip(manifest.domains, network.heads, strict=True):
         arrays |= {f"head/{domain}/weight": weight, f"head/{domain}/bias": bias}
@@ -38,7 +38,7 @@ def _convolutions(network: GraphNetwork, manifest: Manifest) -> dict[str, Array]
 
 
 def _tensors(network: GraphNetwork, domains: Sequence[str]) -> dict[str, Array]:
-    """Name the operations' tensors; those that are the same in all domains are kept once."""
+    """Return the tensors of the operations; those that are the same in all domains are stored once."""
     arrays: dict[str, Array] = {}
     for number, node in enumerate(network.nodes):
         for role, tensor_D in node.tensors.items():
@@ -51,7 +51,7 @@ def _tensors(network: GraphNetwork, domains: Sequence[str]) -> dict[str, Array]:
 
 
 def from_bundle(bundle: Bundle, domains: Sequence[str]) -> GraphNetwork:
-    """Take the network of some domains out of a bundle, with all channels of the union."""
+    """Return the network of some domains of a bundle, with the channels of all domains."""
     manifest = bundle.manifest
     nodes = []
     for number, operation in enumerate(manifest.graph):

@@ -5,8 +5,8 @@ import pytest
 
 from prunus.bundle.bits import pack_bits, unpack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.kernel_order import from_stored, to_stored
 from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
-from prunus.bundle.order import from_stored, to_stored
 from prunus.graph.operations import Conv
 from prunus.images import Preprocess
 

@@ -1,0 +1,51 @@
+"""Files that are not safetensors, or whose parts do not match the header, are refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import read_bundle, write_bundle
+from prunus.errors import BundleError
+from tests.makers.sealed_files import file_header, seal
+
+
+@pytest.mark.parametrize("name", ["kernels", "index", "masks", "norms", "heads", "shared"])
+def test_a_missing_or_misshapen_part_is_named(bundle: Bundle, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "m.prunus"
+    write_bundle(path, bundle)
+    header, arrays = file_header(path), load(path.read_bytes())
+    for replaced in (None, np.zeros(77, dtype=arrays[name].dtype), arrays[name].astype(np.float64)):
+        changed = {k: v for k, v in arrays.items() if k != name} | ({} if replaced is None else {name: replaced})
+        seal(path, header, changed)
+        with pytest.raises(BundleError, match=r"its part '\w+' is .*, but should be"):
+            read_bundle(path)
+
+
+def test_parts_that_overlap_leave_holes_or_change_places_are_refused(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "m.prunus"
+    write_bundle(path, bundle)
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    container, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    places = {name: entry["data_offsets"] for name, entry in container.items() if name != "__metadata__"}
+    begin, end = places["kernels"]
+    for name, offsets, rest in (
+        ("kernels", [begin, end + 4], data),
+        ("kernels", [begin + 1, end + 1], data),
+        ("kernels", places["norms"], data),
+        ("masks", [-1, 3], data),
+        ("masks", [True, 2], data),
+        ("masks", "0", data),
+        ("masks", places["masks"], data + b"x"),
+        ("masks", places["masks"], data[:-1]),
+        ("extra", [len(data), len(data)], data),
+    ):
+        entry = container.get(name, {"dtype": "U8", "shape": [0]}) | {"data_offsets": offsets}
+        text = json.dumps(container | {name: entry}).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + rest)
+        with pytest.raises(BundleError, match=r"its part|bytes of data"):
+            read_bundle(path)
