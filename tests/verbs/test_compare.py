@@ -1,7 +1,5 @@
 """Methods side by side: one table, the same in every format, and a comparison that goes on where it stopped."""
 
-import csv
-import io
 import json
 import os
 import signal
@@ -20,7 +18,6 @@ from prunus.errors import BundleError, PrunusError, RecipeError, TrainingError, 
 from prunus.measure.comparison import Comparison
 from prunus.methods.table import METHODS
 from prunus.recipes import load_recipe
-from prunus.report.comparison import to_csv, to_latex, to_markdown
 from prunus.run_folder import RunFolder
 from prunus.training.continuing import train_or_continue
 from prunus.training.observers import Observer
@@ -198,39 +195,6 @@ def test_a_method_is_compared_once_and_with_every_budget_it_takes(recipe: Recipe
     names = [entry.name for entry in entries]
     assert len(names) == len(set(names)) == len(METHODS) + sum(method.has_budget for method in METHODS.values())
     assert [name for name in names if name.startswith("union")] == ["union-0.5", "union-0.25"]
-
-
-def _example() -> Comparison:
-    scores = {"s": 1250.5, "s_o": 99.25, "s_p": None, "s_e": 2.0}
-    row = {
-        "name": "ba2-0.5",
-        "method": "ba2",
-        "options": {"sharing": "soft_overlap"},
-        "budget": 0.5,
-        "macs_ratio": 0.25,
-    }
-    row |= {"params_ratio": 1.03, "stored_bytes": 12, "accuracies": {"a_b": 0.5, "s": 1.0}, "mean_accuracy": 0.75}
-    row |= {"largest_usage": 0.51, "union": 0.75}
-    rows = [row | {"scores": scores, "seconds": 1.5}]
-    return Comparison.model_validate({"domains": ["a_b", "s"], "backbone": "b", "split": "test", "rows": rows})
-
-
-def test_the_formats_hold_the_same_numbers() -> None:
-    read = list(csv.DictReader(io.StringIO(to_csv(_example()))))
-    assert read[0]["macs_ratio"] == "0.25"
-    assert (read[0]["a_b"], read[0]["s_p"], read[0]["options"]) == ("0.5", "", "sharing=soft_overlap")
-    assert to_csv(_example()).splitlines()[1].split(",")[9:13] == ["0.5", "1.0", "0.75", "1250.5"]
-    lines = to_markdown(_example()).splitlines()
-    assert (
-        lines[2] == "| ba2 sharing=soft_overlap β=0.5* | 0.250 | 1.03 | 50.0 | 100.0 | 75.0 | 1250 | 99.25 | - | 2.00 |"
-    )
-    assert {line.count("|") for line in lines[:3]} == {11}
-    assert lines[4].startswith("* ended over its budget")
-    latex = to_latex(_example()).splitlines()[1:]
-    assert latex[0] == r"\begin{tabular}{lrrrrrrrrr}"
-    assert latex[2].startswith(r"method & FLOP & Params & a\_b & s & mean & S & S$_O$")
-    assert latex[4].startswith(r"ba2 sharing=soft\_overlap $\beta$=0.5* & 0.250 & 1.03 & 50.0")
-    assert latex[4].count("&") == latex[2].count("&") == 9
 
 
 def test_the_same_method_written_in_several_ways_is_one_row(recipe: Recipe) -> None:

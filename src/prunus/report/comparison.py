@@ -1,4 +1,4 @@
-"""The paper-style table of a comparison, for a terminal, a page, a spreadsheet and a paper."""
+"""The table of a comparison, in the style of the paper: for a terminal, and as Markdown, LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SCORES = {"S": "s", "S_O": "s_o", "S_P": "s_p", "S_E": "s_e"}
 
 
 def comparison_view(comparison: Comparison, width: int) -> Group:
-    """Show a comparison in a terminal; the accuracies of single domains only where there is room for them."""
+    """Show a comparison in a terminal, with the accuracies of single domains if they fit."""
     cells = table_cells(comparison)
-    notes = ["FLOP (MACs), Params: relative to the backbone, FLOP as the mean over the domains. Accuracies in %."]
+    notes = ["FLOP (MACs, mean over the domains) and Params are relative to the backbone. Accuracies are in %."]
     if sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) >= width:
         hidden = range(3, 3 + len(comparison.domains))
         cells = [[cell for index, cell in enumerate(row) if index not in hidden] for row in cells]
-        notes.append("The accuracies of single domains need a wider terminal; they are in the files too.")
+        notes.append("Use a wider terminal, or the files, to see the accuracies of single domains.")
     if any(row[0].endswith(OVER) for row in cells):
         notes.append(OVER_NOTE)
     table = Table()
@@ -46,7 +46,7 @@ def to_markdown(comparison: Comparison) -> str:
 
 
 def to_latex(comparison: Comparison) -> str:
-    """Write a comparison as a LaTeX table in the style of booktabs."""
+    """Write a comparison as a LaTeX table with booktabs rules."""
     header, *rows = table_cells(comparison)
     scores = {"S_O": "S$_O$", "S_P": "S$_P$", "S_E": "S$_E$"}
     titles = [scores.get(name, _escape(name)) for name in header]
@@ -60,7 +60,7 @@ def to_latex(comparison: Comparison) -> str:
 
 
 def to_csv(comparison: Comparison) -> str:
-    """Write a comparison with all digits, accuracies as shares."""
+    """Write a comparison as CSV with all digits; accuracies are shares."""
     first = ["name", "method", "options", "budget", "largest_usage", "union"]
     first += ["macs_ratio", "params_ratio", "stored_bytes"]
     text = io.StringIO()
@@ -70,13 +70,12 @@ def to_csv(comparison: Comparison) -> str:
         known = dict(row) | {"options": " ".join(f"{key}={value}" for key, value in row.options.items())}
         accuracies = [row.accuracies[name] for name in comparison.domains]
         scores = [getattr(row.scores, key, None) for key in SCORES.values()]
-        # the writer leaves a cell empty for None
         writer.writerow([*(known[key] for key in first), *accuracies, row.mean_accuracy, *scores, row.seconds])
     return text.getvalue()
 
 
 def to_json(comparison: Comparison) -> str:
-    """Write everything."""
+    """Write a comparison as JSON."""
     return json.dumps(comparison.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -84,16 +83,15 @@ FORMATS: dict[str, Callable[[Comparison], str]] = {"csv": to_csv, "json": to_jso
 
 
 def row_label(row: ComparisonRow) -> str:
-    """Name a row as a table does: method, options, budget."""
+    """Name a row by method, options and budget; a star marks an exceeded budget."""
     options = "".join(f" {key}={value}" for key, value in row.options.items())
     if row.budget is None:
-        return str(row.method) + options
-    over = bool(row.largest_usage > row.budget)
-    return f"{row.method}{options} β={row.budget:g}" + OVER * over
+        return f"{row.method}{options}"
+    return f"{row.method}{options} β={row.budget:g}{OVER if row.largest_usage > row.budget else ''}"
 
 
 def table_cells(comparison: Comparison) -> list[list[str]]:
-    """Give the header and the rows of the table as texts."""
+    """Return the header and the rows of the table."""
     header = ["method", "FLOP", "Params", *comparison.domains, "mean", *SCORES]
     rows = []
     for row in comparison.rows:
@@ -105,7 +103,9 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def _escape(text: str) -> str:

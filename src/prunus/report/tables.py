@@ -1,4 +1,4 @@
-"""Results as tables for a terminal."""
+"""Show a measured model in a terminal."""
 
 from __future__ import annotations
 
@@ -7,52 +7,50 @@ from rich.table import Table
 from rich.text import Text
 
 from prunus.measure.evaluation import Evaluation
+from prunus.report.comparison import SCORES
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Write a share as a percentage."""
+    """Write a share in percent; a dash if it is unknown."""
     return "-" if share is None else f"{100 * share:.{digits}f} %"
 
 
 def megabytes(count: int) -> str:
-    """Write a number of bytes (1 MB = 10^6 bytes)."""
+    """Write a number of bytes in megabytes of 10^6 bytes."""
     return f"{count / 1e6:.2f} MB"
 
 
 def plural(count: int, noun: str) -> str:
-    """Write a count with its noun."""
+    """Write a count with its noun, as in `2 runs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def results_view(results: Evaluation, baseline: Evaluation | None = None) -> Group:
-    """Show a model domain by domain, beside a baseline if one is given, and what it costs in all."""
+    """Show the accuracy and cost of every domain, next to a baseline's accuracy if there is one, and the total cost."""
     return Group(Text(_title(results), style="bold"), _table(results, baseline), Text(_notes(results)))
 
 
 def _table(results: Evaluation, baseline: Evaluation | None) -> Table:
-    table = Table()
-    table.add_column("domain")
-    table.add_column("accuracy", justify="right")
-    if baseline:
-        table.add_column("frozen features", justify="right", style="dim")
-    table.add_column("kernels used", justify="right")
-    table.add_column("computation", justify="right")
-    for name, entry in results.domains.items():
-        other = [percent(baseline.domains[name].accuracy)] if baseline else []
-        table.add_row(name, percent(entry.accuracy), *other, percent(entry.usage), percent(entry.macs_ratio))
+    references = baseline.accuracies if baseline else {}
+    usages = [domain.usage for domain in results.domains.values()]
+    table = Table("domain", "accuracy", "frozen features", "kernels used", "computation")
+    for name, domain in results.domains.items():
+        shares = (domain.accuracy, references.get(name), domain.usage, domain.macs_ratio)
+        table.add_row(name, *map(percent, shares))
     table.add_section()
-    other = [percent(baseline.mean_accuracy)] if baseline else []
-    mean_usage = sum(entry.usage for entry in results.domains.values()) / len(results.domains)
-    table.add_row(
-        "mean",
-        percent(results.mean_accuracy),
-        *other,
-        percent(mean_usage),
-        percent(results.macs_ratio),
-        style="bold",
+    means = (
+        results.mean_accuracy,
+        baseline.mean_accuracy if baseline else None,
+        sum(usages) / len(usages),
+        results.macs_ratio,
     )
-    other = ["-"] if baseline else []
-    table.add_row("any domain", "-", *other, percent(results.union), "-")
+    table.add_row("mean", *map(percent, means), style="bold")
+    table.add_row("any domain", "-", "-", percent(results.union), "-")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    table.columns[2].style = "dim"
+    if baseline is None:
+        del table.columns[2]
     return table
 
 
@@ -62,32 +60,28 @@ def _title(results: Evaluation) -> str:
         settings.append(f"{results.sharing} loss")
     method = f"method {results.method}" + (f" ({', '.join(settings)})" if settings else "")
     budget = f", budget {percent(results.budget, 0)} of the kernels" if results.budget else ""
-    return f"{results.backbone}: {len(results.domains)} domains, {method}{budget} ({results.split} split)"
-
-
-def _bytes(results: Evaluation) -> str:
-    dense = f"the dense backbone alone is {megabytes(results.dense_bytes)}"
-    if results.model_bytes is None:
-        return f"to be stored: {megabytes(results.stored_bytes)} with all heads and norms; {dense}"
-    return f"on disk: {megabytes(results.model_bytes)}, all heads and norms in it; {dense}"
+    return f"{results.backbone}: {plural(len(results.domains), 'domain')}, {method}{budget} ({results.split} split)"
 
 
 def _notes(results: Evaluation) -> str:
+    size = f"to store: {megabytes(results.stored_bytes)}"
+    if results.model_bytes is not None:
+        size = f"on disk: {megabytes(results.model_bytes)}"
     lines = [
         f"parameters: {percent(results.params_ratio)} of the backbone's convolution weights "
-        "(what any domain reads or owns, 1 bit per switch and domain)",
-        _bytes(results),
+        "(weights that any domain uses, plus 1 bit per switch and domain)",
+        f"{size} with all norms and classifiers; the dense backbone alone takes {megabytes(results.dense_bytes)}",
         f"computation: share of the backbone's {results.dense_macs / 1e6:.1f} M convolution MACs per image; "
-        f"mean with an unpruned source domain: {percent(results.macs_ratio_with_source)}",
-        f"sparsity (kernels no domain uses, mean over layers): {percent(results.sparsity)}; "
-        f"kernels all domains use: {percent(results.intersection)}",
+        f"mean including an unpruned source domain: {percent(results.macs_ratio_with_source)}",
+        f"sparsity (kernels that no domain uses, mean over layers): {percent(results.sparsity)}; "
+        f"kernels that all domains use: {percent(results.intersection)}",
     ]
-    if scores := results.scores:
-        named = {"S": scores.s, "S_O": scores.s_o, "S_P": scores.s_p, "S_E": scores.s_e}
-        lines.append(", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None))
+    if results.scores:
+        scores = {title: getattr(results.scores, key) for title, key in SCORES.items()}
+        lines.append(", ".join(f"{title} {score:.4g}" for title, score in scores.items() if score is not None))
     done, total = results.steps
     if done < total:
-        lines.append(f"unfinished: step {done} of {total}; go on with: prunus train --resume RUN")
+        lines.append(f"unfinished: step {done} of {total}; continue with: prunus train --resume RUN")
     if results.over_budget:
         lines.append(f"over budget: {', '.join(results.over_budget)}; train longer or raise training.dual_rate")
     return "\n".join(lines)

@@ -9,8 +9,8 @@ from PIL import Image
 
 import prunus
 from prunus.measure.evaluation import Evaluation
-from prunus.report.page.board import make_boards
-from prunus.report.page.board_figures import COSTS, domains_figure, tradeoff_figure
+from prunus.report.page.board import COSTS, make_boards
+from prunus.report.page.board_figures import domains_figure, tradeoff_figure
 from prunus.report.page.figure_files import file_names
 from prunus.report.page.figure_files import tradeoff_figure as static_tradeoff
 from prunus.report.page.run import ReportedRun

@@ -1,4 +1,4 @@
-"""Runs that can be compared: rows of the paper's table, scores, and who is on the Pareto front."""
+"""Group runs that can be compared, score them, and find the Pareto fronts."""
 
 from __future__ import annotations
 
@@ -8,30 +8,37 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from prunus.measure.comparison import Comparison, ComparisonRow
+from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import Scores, decathlon_score, efficiency_scores
 from prunus.report.comparison import OVER, row_label
 from prunus.report.page.run import FEATURE, FINETUNE, ReportedRun
 
+COSTS = {"params": "parameters", "macs": "MACs"}  # cost -> its title
+
 
 @dataclass(frozen=True)
 class Entry:
-    """A run in its board: its row of the table, and whether no other run is both smaller and better.
+    """A run on a board.
 
     Args:
-        label: method, settings and budget, as the table names it.
-        anchor: of its section on the page.
+        row: its row of the table.
+        anchor: id of its section on the page.
+        fronts: costs on whose Pareto front it lies.
     """
 
     run: ReportedRun
     row: ComparisonRow
-    label: str
     anchor: str
-    on_params_front: bool
-    on_macs_front: bool
+    fronts: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """Return method, settings and budget, as in the table."""
+        return row_label(self.row)
 
     @property
     def subtitle(self) -> str:
-        """Give the run's name where it says more than the label."""
+        """Return the run's name if it says more than the label."""
         return "" if self.run.name == self.label.replace(" β=", "-").removesuffix(OVER) else self.run.name
 
 
@@ -51,52 +58,60 @@ class Board:
         return Comparison(domains=self.domains, backbone=self.backbone, split=self.split, rows=rows)
 
     @property
-    def feature(self) -> Entry | None:
-        """Give the feature extractor, if it was measured."""
-        return next((entry for entry in self.entries if entry.run.results.method == FEATURE), None)
+    def has_feature_extractor(self) -> bool:
+        """Tell whether the feature extractor was measured."""
+        return any(entry.run.results.method == FEATURE for entry in self.entries)
+
+    def front(self, cost: str) -> list[Entry]:
+        """Return the runs on the Pareto front of a cost, cheapest first."""
+        entries = [entry for entry in self.entries if cost in entry.fronts]
+        return sorted(entries, key=lambda entry: cost_of(entry.run.results, cost))
 
 
 def make_boards(runs: Sequence[ReportedRun]) -> list[Board]:
-    """Put runs that can be compared side by side, in the order of the paper's tables: baselines, then budgets."""
+    """Group runs that can be compared, in the order of the paper's tables: baselines first, then by budget."""
     groups: dict[tuple[str, str, tuple[str, ...]], list[ReportedRun]] = {}
     for run in runs:
         key = (run.results.backbone, run.results.split, tuple(sorted(run.results.domains)))
         groups.setdefault(key, []).append(run)
     anchors = {run.name: f"run-{number}" for number, run in enumerate(runs, 1)}
-    return [_board(sorted(group, key=_place), anchors) for group in groups.values()]
+    return [_board(sorted(group, key=_order), anchors) for group in groups.values()]
+
+
+def cost_of(results: Evaluation, cost: str) -> float:
+    """Return a cost in percent of the dense backbone's."""
+    return 100 * (results.params_ratio if cost == "params" else results.macs_ratio)
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """List the points (cost, accuracy) that no other beats in one without losing in the other, cheapest first."""
+    """Return the indices of the points (cost, accuracy) that no other point beats, cheapest first."""
     front: list[int] = []
-    for place in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
-        if not front or points[place][1] > points[front[-1]][1]:
-            front.append(place)
+    for index in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
+        if not front or points[index][1] > points[front[-1]][1]:
+            front.append(index)
     return front
 
 
 def _board(runs: Sequence[ReportedRun], anchors: dict[str, str]) -> Board:
-    domains = tuple(runs[0].results.domains)
-    scores = _scores(runs, domains)
-    rows = [_row(run, _telling(run, runs), domains, score) for run, score in zip(runs, scores, strict=True)]
-    accuracies = [run.results.mean_accuracy for run in runs]
-    by_params = pareto_front([(run.results.params_ratio, a) for run, a in zip(runs, accuracies, strict=True)])
-    by_macs = pareto_front([(run.results.macs_ratio, a) for run, a in zip(runs, accuracies, strict=True)])
-    entries = [
-        Entry(run, row, row_label(row), anchors[run.name], place in by_params, place in by_macs)
-        for place, (run, row) in enumerate(zip(runs, rows, strict=True))
-    ]
-    return Board(runs[0].results.backbone, runs[0].results.split, domains, tuple(entries))
+    first = runs[0].results
+    scores = _scores(runs, list(first.domains))
+    rows = [_row(run, _distinct_settings(run, runs), score) for run, score in zip(runs, scores, strict=True)]
+    fronts = {
+        cost: pareto_front([(cost_of(run.results, cost), run.results.mean_accuracy) for run in runs]) for cost in COSTS
+    }
+    entries = tuple(
+        Entry(run, row, anchors[run.name], tuple(cost for cost, front in fronts.items() if index in front))
+        for index, (run, row) in enumerate(zip(runs, rows, strict=True))
+    )
+    return Board(first.backbone, first.split, tuple(first.domains), entries)
 
 
-def _place(run: ReportedRun) -> tuple[bool, bool, str, float, str]:
+def _order(run: ReportedRun) -> tuple[bool, bool, str, float, str]:
     budget = run.results.budget
     return run.results.method != FEATURE, budget is not None, run.results.method, -(budget or 0), run.name
 
 
-def _row(
-    run: ReportedRun, options: dict[str, JsonValue], domains: Sequence[str], scores: Scores | None
-) -> ComparisonRow:
+def _row(run: ReportedRun, options: dict[str, JsonValue], scores: Scores | None) -> ComparisonRow:
     results = run.results
     return ComparisonRow(
         name=run.name,
@@ -108,7 +123,7 @@ def _row(
         macs_ratio=results.macs_ratio,
         params_ratio=results.params_ratio,
         stored_bytes=results.stored_bytes,
-        accuracies={name: results.domains[name].accuracy for name in domains},
+        accuracies=results.accuracies,
         mean_accuracy=results.mean_accuracy,
         scores=scores,
         seconds=results.seconds,
@@ -122,25 +137,22 @@ def _settings(run: ReportedRun) -> dict[str, JsonValue]:
     return results.options | sharing | epochs | {"seed": results.seed}
 
 
-def _telling(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, JsonValue]:
-    """Keep the settings that tell a run from others of its method and budget: all of them would fill the table."""
+def _distinct_settings(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, JsonValue]:
+    """Return the settings in which a run differs from others of its method and budget."""
     kind = (run.results.method, run.results.budget)
-    others = [_settings(each) for each in runs if (each.results.method, each.results.budget) == kind]
+    others = [_settings(other) for other in runs if (other.results.method, other.results.budget) == kind]
     return {key: value for key, value in _settings(run).items() if any(other.get(key) != value for other in others)}
 
 
 def _scores(runs: Sequence[ReportedRun], domains: Sequence[str]) -> list[Scores | None]:
-    """Score against fine-tuning where it was run; else take what the recipe's own numbers gave."""
-    first = {run.results.method: _accuracies(run, domains) for run in reversed(runs)}
-    if FINETUNE not in first:
+    """Score runs against fine-tuning if it is among them, else return the scores they were measured with."""
+    accuracies = [[run.results.accuracies[name] for name in domains] for run in runs]
+    by_method = {run.results.method: row for run, row in zip(reversed(runs), reversed(accuracies), strict=True)}
+    if FINETUNE not in by_method:
         return [run.results.scores for run in runs]
-    feature = decathlon_score(first[FEATURE], first[FINETUNE]) if FEATURE in first else None
-    found: list[Scores | None] = []
-    for run in runs:
-        score = decathlon_score(_accuracies(run, domains), first[FINETUNE])
-        found.append(efficiency_scores(score, run.results.macs_ratio, run.results.params_ratio, feature))
-    return found
-
-
-def _accuracies(run: ReportedRun, domains: Sequence[str]) -> list[float]:
-    return [run.results.domains[name].accuracy for name in domains]
+    finetuned = by_method[FINETUNE]
+    feature = decathlon_score(by_method[FEATURE], finetuned) if FEATURE in by_method else None
+    return [
+        efficiency_scores(decathlon_score(row, finetuned), run.results.macs_ratio, run.results.params_ratio, feature)
+        for run, row in zip(runs, accuracies, strict=True)
+    ]

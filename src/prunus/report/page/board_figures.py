@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prunus.measure.evaluation import Evaluation
-from prunus.report.page.board import Board, Entry, pareto_front
+from prunus.report.page.board import COSTS, Board, Entry, cost_of
 from prunus.report.page.plot import CARD, INK, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import FEATURE
 
-COSTS = {"params": "parameters", "macs": "MACs"}  # cost -> its title
 WIDE = 5  # costs that differ by a larger factor are drawn on a logarithmic axis
 TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]
 
@@ -32,20 +30,13 @@ def series_style(board: Board) -> dict[str, tuple[str, str]]:
     return fixed | {name: (colour(number), "circle") for number, name in enumerate(budgeted)}
 
 
-def cost_of(results: Evaluation, cost: str) -> float:
-    """Return a cost in percent of the dense backbone's."""
-    return 100 * (results.params_ratio if cost == "params" else results.macs_ratio)
-
-
 def tradeoff_figure(board: Board, cost: str) -> Plot:
     """Draw mean accuracy against a cost: a point per run, the Pareto front, and the dense backbone at 100 %."""
     styles = series_style(board)
-    points = [(cost_of(entry.run.results, cost), 100 * entry.run.results.mean_accuracy) for entry in board.entries]
-    front = [points[index] for index in pareto_front(points)]
-    line = {"color": INK, "width": 2, "dash": "dot"}
-    xs, ys = zip(*front, strict=True)
-    best = {"type": "scatter", "mode": "lines", "name": "Pareto front", "x": list(xs), "y": list(ys), "line": line}
-    heights = [y for _, y in points]
+    front = board.front(cost)
+    best: Plot = {"type": "scatter", "mode": "lines", "name": "Pareto front", **_positions(front, cost)}
+    best["line"] = {"color": INK, "width": 2, "dash": "dot"}
+    heights = [100 * entry.run.results.mean_accuracy for entry in board.entries]
     margin = 0.08 * (max(heights) - min(heights)) or 1.0
     limits = [min(heights) - margin, max(heights) + margin]
     dense: Plot = {"type": "scatter", "mode": "lines", "name": "dense backbone", "x": [100, 100], "y": limits}
@@ -54,7 +45,8 @@ def tradeoff_figure(board: Board, cost: str) -> Plot:
     data = [line | {"hoverinfo": "skip"} for line in lines]  # first, so that points are drawn over them
     data += [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
     axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the backbone"}}
-    axis |= {"type": "log", "tickvals": TICKS} if is_wide([x for x, _ in points]) else {"rangemode": "tozero"}
+    wide = is_wide([cost_of(entry.run.results, cost) for entry in board.entries])
+    axis |= {"type": "log", "tickvals": TICKS} if wide else {"rangemode": "tozero"}
     layout = {
         "height": 460,
         "xaxis": axis,
@@ -97,14 +89,20 @@ def _points(name: str, entries: Sequence[Entry], cost: str, style: tuple[str, st
     numbers = [[r.params_ratio, r.macs_ratio, r.largest_usage, r.union, r.stored_bytes / 1e6] for r in results]
     details = [[entry.anchor, *row] for entry, row in zip(entries, numbers, strict=True)]
     return _markers(name, entries, style) | {
-        "x": [cost_of(r, cost) for r in results],
-        "y": [100 * r.mean_accuracy for r in results],
+        **_positions(entries, cost),
         "customdata": details,
         "hovertemplate": (
             "<b>%{text}</b><br>mean accuracy %{y:.1f} %<br>parameters %{customdata[1]:.1%}, MACs %{customdata[2]:.1%}"
             "<br>kernels: largest domain %{customdata[3]:.1%}, any domain %{customdata[4]:.1%}"
             "<br>%{customdata[5]:.2f} MB to store<extra></extra>"
         ),
+    }
+
+
+def _positions(entries: Sequence[Entry], cost: str) -> Plot:
+    return {
+        "x": [cost_of(entry.run.results, cost) for entry in entries],
+        "y": [100 * entry.run.results.mean_accuracy for entry in entries],
     }
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from prunus.errors import MissingExtraError
 from prunus.files import write_atomically
-from prunus.report.page.board import Board, Entry, make_boards
-from prunus.report.page.board_figures import COSTS, cost_of, is_wide, series, series_style
+from prunus.report.page.board import COSTS, Board, Entry, cost_of, make_boards
+from prunus.report.page.board_figures import is_wide, series, series_style
 from prunus.report.page.plot import INK, MUTED, colour
 from prunus.report.page.run import ReportedRun
 from prunus.report.plots import COLOURS, GREY, new_figure, training_figure
@@ -89,10 +89,7 @@ def tradeoff_figure(board: Board) -> Figure:
         for name, entries in series(board).items():
             costs = [cost_of(entry.run.results, cost) for entry in entries]
             _scatter(axes, costs, _means(entries), name, styles[name])
-        front = [
-            entry for entry in board.entries if (entry.on_params_front if cost == "params" else entry.on_macs_front)
-        ]
-        front.sort(key=lambda entry: cost_of(entry.run.results, cost))
+        front = board.front(cost)
         xs = [cost_of(entry.run.results, cost) for entry in front]
         if len(front) > 1:  # a single point makes no line
             axes.plot(xs, _means(front), color="black", lw=1, ls=":", label="Pareto front")

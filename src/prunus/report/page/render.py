@@ -10,8 +10,8 @@ from typing import Any
 
 from prunus.errors import MissingExtraError
 from prunus.report.comparison import OVER, OVER_NOTE, SCORES, table_cells
-from prunus.report.page.board import Board, Entry, make_boards
-from prunus.report.page.board_figures import COSTS, domains_figure, tradeoff_figure
+from prunus.report.page.board import COSTS, Board, Entry, make_boards
+from prunus.report.page.board_figures import domains_figure, tradeoff_figure
 from prunus.report.page.plot import Plot
 from prunus.report.page.run import ReportedRun
 from prunus.report.page.run_figures import OURS, run_figures, speed_name
@@ -101,7 +101,7 @@ def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str
         "header": header,
         "rows": [(entry, cells[1:]) for entry, cells in zip(board.entries, rows, strict=True)],
         "over_note": f"{OVER_NOTE}." if any(entry.label.endswith(OVER) for entry in board.entries) else "",
-        "feature": board.feature,
+        "has_feature_extractor": board.has_feature_extractor,
     }
 
 
@@ -117,7 +117,6 @@ def _show_run(entry: Entry, figures: dict[str, Plot]) -> dict[str, Any]:
         "results": results,
         "figures": names_by_kind,
         "facts": _facts(entry.run),
-        "over": [name for name, each in results.domains.items() if results.budget and each.usage > results.budget],
         "speeds": [(speed_name(speed), speed) for speed in entry.run.bench.speeds] if entry.run.bench else [],
     }
 

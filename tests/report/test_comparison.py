@@ -1,0 +1,79 @@
+"""The table of a comparison: the same numbers in every format, and in a terminal of any width."""
+
+import csv
+import io
+
+import pytest
+from rich.console import Console
+
+from prunus.measure.comparison import Comparison
+from prunus.report.comparison import FORMATS, comparison_view, to_csv, to_latex, to_markdown
+
+WIDE, NARROW = 140, 60
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    """A method over its budget, and one without a budget and scores."""
+    row = {
+        "name": "ba2-0.5",
+        "method": "ba2",
+        "options": {"sharing": "soft_overlap"},
+        "budget": 0.5,
+        "largest_usage": 0.51,
+        "union": 0.75,
+        "macs_ratio": 0.25,
+        "params_ratio": 1.03,
+        "stored_bytes": 12,
+        "accuracies": {"a_b": 0.5, "s": 1.0},
+        "mean_accuracy": 0.75,
+        "scores": {"s": 1250.5, "s_o": 99.25, "s_p": None, "s_e": 2.0},
+        "seconds": 1.5,
+    }
+    plain = row | {"name": "bn", "method": "bn", "options": {}, "budget": None, "scores": None}
+    return Comparison.model_validate(
+        {"domains": ["a_b", "s"], "backbone": "wrn14_2", "split": "test", "rows": [row, plain]}
+    )
+
+
+def test_markdown_has_a_row_per_method_and_a_note_on_exceeded_budgets(comparison: Comparison) -> None:
+    lines = to_markdown(comparison).splitlines()
+    assert (
+        lines[2] == "| ba2 sharing=soft_overlap β=0.5* | 0.250 | 1.03 | 50.0 | 100.0 | 75.0 | 1250 | 99.25 | - | 2.00 |"
+    )
+    assert lines[3] == "| bn | 0.250 | 1.03 | 50.0 | 100.0 | 75.0 | - | - | - | - |"
+    assert {line.count("|") for line in lines[:4]} == {11}
+    assert lines[5].startswith("* ended over its budget")
+    within = comparison.model_copy(update={"rows": comparison.rows[1:]})
+    assert "over its budget" not in to_markdown(within)
+
+
+def test_latex_escapes_names_and_has_as_many_columns_as_the_header(comparison: Comparison) -> None:
+    latex = to_latex(comparison).splitlines()[1:]
+    assert latex[0] == r"\begin{tabular}{lrrrrrrrrr}"
+    assert latex[2].startswith(r"method & FLOP & Params & a\_b & s & mean & S & S$_O$")
+    assert latex[4].startswith(r"ba2 sharing=soft\_overlap $\beta$=0.5* & 0.250 & 1.03 & 50.0")
+    assert latex[4].count("&") == latex[2].count("&") == 9
+
+
+def test_csv_keeps_all_digits_and_leaves_missing_numbers_empty(comparison: Comparison) -> None:
+    first, second = csv.DictReader(io.StringIO(to_csv(comparison)))
+    assert first["macs_ratio"] == "0.25"
+    assert (first["a_b"], first["s_p"], first["options"]) == ("0.5", "", "sharing=soft_overlap")
+    assert to_csv(comparison).splitlines()[1].split(",")[9:13] == ["0.5", "1.0", "0.75", "1250.5"]
+    assert (second["budget"], second["s_e"]) == ("", "")
+
+
+def test_json_is_read_back_as_the_same_comparison(comparison: Comparison) -> None:
+    assert Comparison.model_validate_json(FORMATS["json"](comparison)) == comparison
+
+
+@pytest.mark.parametrize(("width", "shows_domains"), [(WIDE, True), (NARROW, False)])
+def test_a_narrow_terminal_shows_means_only(comparison: Comparison, width: int, shows_domains: bool) -> None:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(comparison_view(comparison, width))
+    text = console.export_text()
+    assert ("a_b" in text) == shows_domains
+    assert ("wider terminal" in text) != shows_domains
+    assert "75.0" in text
+    assert "over its budget" in text

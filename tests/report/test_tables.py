@@ -1,0 +1,73 @@
+"""Tables for the terminal: numbers as text, and what a measured model shows."""
+
+import io
+
+import pytest
+from rich.console import Console, Group
+
+from prunus.measure.evaluation import Evaluation
+from prunus.report.tables import megabytes, percent, plural, results_view
+from tests.makers.run_folders import results
+
+
+def _text(view: Group) -> str:
+    console = Console(width=160, file=io.StringIO(), record=True)
+    console.print(view)
+    return console.export_text()
+
+
+def _evaluation(*arguments: object, **more: object) -> Evaluation:
+    return Evaluation.model_validate(results(*arguments, **more))  # type: ignore[arg-type]
+
+
+def _row(text: str, name: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(f"│ {name} "))
+    return [cell.strip() for cell in line.strip("│").split("│")]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (percent(0.1234), "12.3 %"),
+        (percent(0.5, 0), "50 %"),
+        (percent(None), "-"),
+        (megabytes(2_345_678), "2.35 MB"),
+        (plural(1, "run"), "1 run"),
+        (plural(0, "run"), "0 runs"),
+    ],
+)
+def test_numbers_are_written_with_their_unit(written: str, expected: str) -> None:
+    assert written == expected
+
+
+def test_a_row_per_domain_their_mean_and_the_union_are_shown() -> None:
+    text = _text(results_view(_evaluation()))
+    assert text.startswith("wrn14_2: 2 domains, method union, budget 50 % of the kernels (test split)")
+    assert _row(text, "birds") == ["birds", "90.0 %", "40.0 %", "40.0 %"]
+    assert _row(text, "mean") == ["mean", "80.0 %", "40.0 %", "40.0 %"]
+    assert _row(text, "any domain") == ["any domain", "-", "40.0 %", "-"]
+    assert "0.90 MB" in text
+    assert "over budget" not in text
+    assert "unfinished" not in text
+
+
+def test_a_baseline_is_a_column_of_its_own() -> None:
+    baseline = _evaluation("feature", None, {"birds": 0.6, "flowers": 0.5})
+    text = _text(results_view(_evaluation(), baseline))
+    assert "frozen features" in text
+    assert _row(text, "flowers") == ["flowers", "70.0 %", "50.0 %", "40.0 %", "40.0 %"]
+    assert _row(text, "mean")[2] == "55.0 %"
+
+
+def test_what_went_wrong_is_said_with_a_remedy() -> None:
+    content = results(steps=[3, 8], scores={"s": 1234.5, "s_o": 2.0, "s_p": None, "s_e": None})
+    content["domains"]["birds"]["usage"] = 0.51
+    text = _text(results_view(Evaluation.model_validate(content)))
+    assert "over budget: birds; train longer" in text
+    assert "unfinished: step 3 of 8" in text
+    assert "prunus train --resume RUN" in text
+    assert "S 1234, S_O 2\n" in text
+
+
+def test_without_a_model_file_the_counted_bytes_are_shown() -> None:
+    assert "0.88 MB" in _text(results_view(_evaluation(model_bytes=None)))
