@@ -147,8 +147,8 @@ def test_a_damaged_zip_is_refused_by_the_name_of_its_member(
 
 
 def test_train_without_a_folder_for_the_run_is_refused(complaint: Callable[..., str], recipe: Path) -> None:
-    assert "name a recipe and a folder" in complaint("train", recipe)
-    assert "name a recipe and a folder" in complaint("train")
+    assert "pass a recipe and a folder" in complaint("train", recipe)
+    assert "pass a recipe and a folder" in complaint("train")
 
 
 def test_a_folder_that_already_holds_a_run_is_refused_and_left_alone(
@@ -176,7 +176,7 @@ def test_resuming_a_folder_that_holds_no_run_is_refused(
 
 
 def test_resuming_into_another_folder_or_with_changes_is_refused(complaint: Callable[..., str], recipe: Path) -> None:
-    assert "leave --out away" in complaint("train", "--resume", "flowers", "--out", "run")
+    assert "remove --out" in complaint("train", "--resume", "flowers", "--out", "run")
     assert "a resumed run keeps its recipe" in complaint("train", "--resume", "flowers", "--set", "seed=1")
 
 

@@ -86,7 +86,7 @@ def test_the_command_prints_a_table_a_plot_and_json(model: Path, tmp_path: Path)
     shown = CliRunner().invoke(app, [*options, "--plot", str(tmp_path / "bench.png")], env={"COLUMNS": "80"})
     assert shown.exit_code == 0, shown.output
     assert "…" not in shown.output
-    assert "of promise" in shown.output
+    assert "of ideal" in shown.output
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
     content = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     assert {each["engine"] for each in content["speeds"]} > {"Prunus", "ONNX dense"}

@@ -1,1 +1,1 @@
-"""The command line: parse, call one public function, print."""
+"""The command line: each command parses its arguments, calls one public function and prints."""

@@ -1,9 +1,10 @@
-"""The `prunus` command and how its errors look."""
+"""The `prunus` command: its groups of commands, and how errors are printed."""
 
 from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 from typing import NoReturn
 
 import typer
@@ -34,45 +35,34 @@ from prunus.version import __version__
 
 TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
 ONNX_PACKAGES = {"onnx", "onnxruntime"}
+GROUPS: dict[str, tuple[ModuleType, ...]] = {
+    "Start": (demo, check, zoo),
+    "Train": (train, prune),
+    "Measure": (evaluate, bench, inspect, report),
+    "Use": (predict, serve, export, card),
+    "Research": (methods, compare, submit, score, tables),
+}
 
 app = typer.Typer(
     name="prunus",
-    help="One small model for many image domains, pruned to a budget.",
+    help="Train one small model for many image domains, pruned to a budget.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (
-    demo,
-    train,
-    evaluate,
-    prune,
-    inspect,
-    export,
-    predict,
-    serve,
-    bench,
-    compare,
-    report,
-    card,
-    methods,
-    check,
-    zoo,
-    submit,
-    score,
-    tables,
-):
-    app.command(name=module.__name__.rpartition(".")[2])(module.command)
+for group, modules in GROUPS.items():
+    for module in modules:
+        app.command(name=module.__name__.rpartition(".")[2], rich_help_panel=group)(module.command)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
         typer.echo(f"prunus {__version__}")
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(epilog="Example: prunus demo")
 def _options(
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
@@ -82,8 +72,8 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; what the user can mend is one line and a non-zero exit."""
-    # by default OpenMP's threads spin while they wait, and beside any other busy program training is ten times slower
+    """Run the command line; print errors that the user can fix as one line and exit with a non-zero code."""
+    # OpenMP's threads spin while they wait, which makes training ten times slower beside any other busy program
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         app()
@@ -97,9 +87,9 @@ def main() -> None:
         extra = "onnx" if error.name in ONNX_PACKAGES else "train"
         _fail("error", str(MissingExtraError(error.name, extra, "this command")), 1)
     except KeyboardInterrupt:
-        _fail("stopped", "interrupted; what was saved before is intact", 130)
+        _fail("stopped", "interrupted; files that were already saved are intact", 130)
     except BrokenPipeError:
-        # whoever read our output has gone: end quietly, as other tools do
+        # the program that read our output has ended: end quietly, as other tools do
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from prunus.cli.options import ModelFile
+
 
 def command(
-    model: Annotated[Path, typer.Argument(help="Model file.")],
+    model: ModelFile,
     out: Annotated[Path | None, typer.Option(help="Write the card to this file instead of printing it.")] = None,
 ) -> None:
     """Describe a model file as a model card in Markdown.

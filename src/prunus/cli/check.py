@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
-from rich.table import Table
 
-from prunus.cli.options import AsJson, print_json
+from prunus.cli.options import AsJson
+from prunus.cli.output import make_table, print_json
 
 if TYPE_CHECKING:
     from prunus.data.checks import CheckReport
@@ -37,26 +36,23 @@ def command(
         task = progress.add_task("", total=None)
         report = check(data, benchmark, lambda: progress.advance(task))
     if as_json:
-        print_json(asdict(report))
+        print_json(report)
     else:
         _print(data, report, Console())
     raise typer.Exit(1 if report.has_errors else 0)
 
 
 def _print(data: str, report: CheckReport, console: Console) -> None:
-    table = Table(title=f"domains in {data}", title_justify="left")
-    for name in ("domain", "classes", "train", "validation", "test"):
-        table.add_column(name, justify="left" if name == "domain" else "right")
+    splits = ("train", "validation", "test")
+    table = make_table(("domain", "classes", *splits), f"domains in {data}")
     for domain in report.domains:
-        counts = (str(domain.images.get(split, "-")) for split in ("train", "validation", "test"))
-        table.add_row(domain.name, str(domain.classes), *counts)
+        table.add_row(domain.name, str(domain.classes), *(str(domain.images.get(split, "-")) for split in splits))
     console.print(table)
     for finding in report.findings[:SHOWN]:
         colour = "red" if finding.level == "error" else "yellow"
         console.print(f"[{colour}]{finding.level}[/] ", end="")
-        line = ": ".join(filter(None, (finding.domain, finding.file, finding.message)))
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        typer.echo(": ".join(filter(None, (finding.domain, finding.file, finding.message))))
     if len(report.findings) > SHOWN:
-        console.print(f"... and {len(report.findings) - SHOWN} more; list them all with --json")
+        typer.echo(f"... and {len(report.findings) - SHOWN} more; list them all with --json")
     errors = [finding for finding in report.findings if finding.level == "error"]
-    console.print(f"{len(errors)} errors, {len(report.findings) - len(errors)} warnings")
+    typer.echo(f"{len(errors)} errors, {len(report.findings) - len(errors)} warnings")

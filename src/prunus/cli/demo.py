@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from prunus.cli.options import AsJson, Device, Overrides, print_json
+from prunus.cli.options import AsJson, Device, Overrides
+from prunus.cli.output import print_json
 from prunus.report.tables import megabytes, percent, results_view
+from prunus.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from prunus.measure.evaluation import Demonstration, Example
@@ -21,32 +23,25 @@ def command(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Do the main job on bundled data: train, prune, measure and use one model for five domains."""
+    """Train, prune, measure and use one model for five bundled domains.
+
+    Example: prunus demo --out runs/demo
+    """
     from prunus.cli.progress import TrainingProgress
     from prunus.verbs.demo import demo
 
-    console = Console(stderr=as_json)
+    console = Console(stderr=as_json, highlight=False)
     results = demo(out, overrides or (), lambda title: [TrainingProgress(title, console)], device)
     if as_json:
-        print_json(results.model_dump(mode="json"))
+        print_json(results)
         return
-    console.print()
-    console.print(results_view(results, results.baselines["feature"]))
-    console.print(f"\n{_summary(results)}\n", highlight=False)
-    console.print(f"{_example(results.example)}\n", highlight=False, markup=False)
-    console.print(
-        f"Written to {out}: results.json, bench.json, model.prunus and plots/ (accuracy, usage, training)",
-        highlight=False,
-    )
-    missing = f"none yet; pip install 'prunus[report]', then: prunus report {out}"
-    console.print(
-        f"A page about it, for any browser: {results.report or missing}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
-    console.print(
-        f"Next: prunus predict {out / 'model.prunus'} IMAGE --domain {results.example.domain}", highlight=False
+    files = RunFolder(out)
+    names = ", ".join(path.name for path in (files.results, files.bench, files.model, files.plots))
+    report = results.report or f"none yet; pip install 'prunus[report]', then: prunus report {out}"
+    console.print("", results_view(results, results.baselines["feature"]), f"\n{_summary(results)}\n", sep="\n")
+    typer.echo(
+        f"{_example(results.example)}\n\nWritten to {out}: {names}\nReport: {report}\n"
+        f"Next: prunus predict {files.model} IMAGE --domain {results.example.domain}"
     )
 
 
@@ -55,13 +50,14 @@ def _summary(results: Demonstration) -> str:
     return (
         f"One file of {megabytes(results.model_bytes)} serves all {len(results.domains)} domains with "
         f"[bold]{percent(results.params_ratio, 0)}[/] of the backbone's parameters and "
-        f"[bold]{percent(results.macs_ratio, 0)}[/] of its computation per image, and is right "
-        f"[bold]{abs(gain):.1f} points[/] {'more' if gain >= 0 else 'less'} often than the backbone's frozen features."
+        f"[bold]{percent(results.macs_ratio, 0)}[/] of its computation per image. It is "
+        f"[bold]{abs(gain):.1f} points[/] {'more' if gain >= 0 else 'less'} accurate than the backbone's frozen "
+        "features."
     )
 
 
 def _example(example: Example) -> str:
     best = example.predictions[0]
-    verdict = "right" if best.label == example.truth else f"wrong: it is {example.truth!r}"
-    found = f"class {best.label!r} with {percent(best.probability)}"
-    return f"A test image of domain {example.domain!r}, {example.file}: {found} ({verdict})."
+    verdict = "correct" if best.label == example.truth else f"wrong: it is {example.truth!r}"
+    answer = f"class {best.label!r} with {percent(best.probability)}"
+    return f"A test image of domain {example.domain!r}, {example.file}: {answer} ({verdict})."

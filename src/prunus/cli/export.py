@@ -8,31 +8,34 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from prunus.cli.options import ModelFile
+
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     onnx: Annotated[Path, typer.Option(help="Folder for the ONNX models.")],
     single: Annotated[
-        bool, typer.Option("--single", help="One model with the domain's number as an input, not one per domain.")
+        bool, typer.Option("--single", help="Write one model that takes the domain's number as an input.")
     ] = False,
 ) -> None:
-    """Write ONNX models: one per domain, with only the channels it needs, or one for all."""
+    """Write ONNX models: one per domain with only the channels it needs, or one for all domains.
+
+    Example: prunus export model.prunus --onnx onnx
+    """
     from prunus.onnx.files import TOLERANCE, weights_file
     from prunus.onnx.model import OPSET
     from prunus.report.tables import megabytes
     from prunus.verbs.export import export
 
-    console = Console(highlight=False)
-    with console.status("exporting and comparing"):
+    with Console().status("exporting and comparing"):
         written = export(model, onnx, single)
-    import onnxruntime  # there, or the export would have said so
+    import onnxruntime  # installed, or the export would have failed
 
     for path in written:
-        console.print(f"{path}: {megabytes(path.stat().st_size)}", soft_wrap=True)
+        typer.echo(f"{path}: {megabytes(path.stat().st_size)}")
     if weights := weights_file(written[0]):
-        console.print(f"{weights}: {megabytes(weights.stat().st_size)}, weights", soft_wrap=True)
-    console.print(
-        f"Opset {OPSET}. ONNX Runtime {onnxruntime.__version__} answers as {model} does, "
-        f"to {TOLERANCE:g} of the largest logit.",
-        soft_wrap=True,
+        typer.echo(f"{weights}: {megabytes(weights.stat().st_size)}, weights")
+    typer.echo(
+        f"Opset {OPSET}. Checked with ONNX Runtime {onnxruntime.__version__}: the logits are those of {model} "
+        f"to within {TOLERANCE:g} of the largest."
     )

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from prunus.cli.options import AsJson, print_json
+from prunus.cli.options import AsJson, ModelFile
+from prunus.cli.output import make_table, print_json
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
-    images: Annotated[list[Path], typer.Argument(help="One or more images.")],
-    domain: Annotated[str, typer.Option(help="Which of the model's domains the images belong to.")],
-    top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
+    model: ModelFile,
+    images: Annotated[list[Path], typer.Argument(help="One or more image files.")],
+    domain: Annotated[str, typer.Option(help="The domain of the images.")],
+    top: Annotated[int, typer.Option(min=1, help="Number of classes to show.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Classify images with a model file."""
+    """Classify images with a model file.
+
+    Example: prunus predict model.prunus rose.jpg --domain flowers
+    """
     from prunus.report.tables import percent
     from prunus.runtime.predictor import Predictor
 
-    found = Predictor(model).predict(images, domain, top)
+    results = list(zip(images, Predictor(model).predict(images, domain, top), strict=True))
     if as_json:
-        rows = [[asdict(prediction) for prediction in predictions] for predictions in found]
-        print_json(
-            [{"image": str(i), "domain": domain, "predictions": row} for i, row in zip(images, rows, strict=True)]
-        )
+        print_json([{"image": image, "domain": domain, "predictions": rows} for image, rows in results])
         return
-    for image, predictions in zip(images, found, strict=True):
-        table = Table(title=f"{image} ({domain})", title_justify="left")
-        table.add_column("class")
-        table.add_column("probability", justify="right")
+    for image, predictions in results:
+        table = make_table(("class", "probability"), f"{image} ({domain})")
         for prediction in predictions:
             table.add_row(prediction.label, percent(prediction.probability))
         Console().print(table)

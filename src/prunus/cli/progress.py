@@ -1,4 +1,4 @@
-"""A training as it goes: a bar and a table in a terminal, a line per epoch elsewhere."""
+"""The progress of a training run: a bar and a table in a terminal, one line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from prunus.cli.output import make_table
 from prunus.report.tables import percent
 from prunus.run_folder import EpochReport
 from prunus.training.observers import Observer
 
 
 class TrainingProgress(Observer):
-    """Shows the running accuracy and usage of every domain and the union of all."""
+    """A display of every domain's accuracy and usage, and of their union."""
 
     def __init__(self, title: str, console: Console) -> None:
-        self._title, self._console = title, console
+        self._title = title
+        self._console = console
         columns = (
             TextColumn("[bold]{task.description}"),
             BarColumn(),
@@ -30,11 +32,11 @@ class TrainingProgress(Observer):
         self._decoding_tasks: dict[tuple[str, int], TaskID] = {}
 
     def noted(self, message: str) -> None:
-        """Print it."""
+        """Print the note."""
         self._console.print(f"note: {message}", markup=False, highlight=False)
 
     def loaded(self, domain: str, done: int, total: int) -> None:
-        """Count decoded images."""
+        """Move the bar of decoded images."""
         if not self._console.is_terminal:
             return
         if self._decoding is None:
@@ -63,24 +65,16 @@ class TrainingProgress(Observer):
         self._bar.update(self._task, completed=step)
 
     def progressed(self, report: EpochReport) -> None:
-        """Show how every domain stands so far."""
+        """Update the table."""
         if self._live:
             self._live.update(Group(self._bar, _table(report)))
 
     def epoch_ended(self, report: EpochReport) -> None:
-        """Show how every domain stands."""
+        """Update the table, or print one line if there is none."""
         if self._live:
-            self._live.update(Group(self._bar, _table(report)))
-            return
-        means = [
-            p.train_accuracy if p.validation_accuracy is None else p.validation_accuracy
-            for p in report.domains.values()
-        ]
-        largest = max(p.usage for p in report.domains.values())
-        line = f"  epoch {report.epoch + 1}: mean accuracy {percent(sum(means) / len(means))} ({_which(report)}), "
-        self._console.print(
-            line + f"largest usage {percent(largest)}, union {percent(report.union)}", highlight=False, soft_wrap=True
-        )
+            self.progressed(report)
+        else:
+            self._console.print(_line(report), highlight=False, soft_wrap=True)
 
     def ended(self) -> None:
         """Close the display."""
@@ -88,19 +82,22 @@ class TrainingProgress(Observer):
             self._live.stop()
 
 
-def _which(report: EpochReport) -> str:
-    held_out = any(progress.validation_accuracy is not None for progress in report.domains.values())
-    return "validation" if held_out else "training images"
+def _line(report: EpochReport) -> str:
+    domains = report.domains.values()
+    held_out = [domain.validation_accuracy for domain in domains if domain.validation_accuracy is not None]
+    accuracies = held_out or [domain.train_accuracy for domain in domains]
+    return (
+        f"  epoch {report.epoch + 1}: mean accuracy {percent(sum(accuracies) / len(accuracies))} "
+        f"({'validation' if held_out else 'training images'}), "
+        f"largest usage {percent(max(domain.usage for domain in domains))}, union {percent(report.union)}"
+    )
 
 
 def _table(report: EpochReport) -> Table:
-    table = Table(
-        caption=f"epoch {report.epoch + 1}: union {percent(report.union)}, intersection {percent(report.intersection)}"
-    )
-    for name in ("domain", "loss", "train", "validation", "kernels used"):
-        table.add_column(name, justify="left" if name == "domain" else "right")
-    for name, p in report.domains.items():
-        table.add_row(
-            name, f"{p.loss:.3f}", percent(p.train_accuracy), percent(p.validation_accuracy), percent(p.usage)
-        )
+    table = make_table(("domain", "loss", "train", "validation", "kernels used"))
+    shares = f"union {percent(report.union)}, intersection {percent(report.intersection)}"
+    table.caption = f"epoch {report.epoch + 1}: {shares}"
+    for name, domain in report.domains.items():
+        accuracies = (percent(domain.train_accuracy), percent(domain.validation_accuracy))
+        table.add_row(name, f"{domain.loss:.3f}", *accuracies, percent(domain.usage))
     return table

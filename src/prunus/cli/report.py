@@ -22,12 +22,11 @@ def command(
     """
     from prunus.verbs.report import write_report
 
-    console = Console(highlight=False, soft_wrap=True)
     with Console(stderr=True).status("reading runs"):
         written = write_report(runs, out, figures)
     for name, reason in written.left_out.items():
-        console.print(f"left out: {name}: {reason}", markup=False)
+        typer.echo(f"left out: {name}: {reason}")
     size = megabytes(written.page.stat().st_size)
-    console.print(f"{written.page}: {plural(len(written.runs), 'run')}, {size}; open it in a browser", markup=False)
+    typer.echo(f"{written.page}: {plural(len(written.runs), 'run')}, {size}; open it in a browser")
     if written.figures:
-        console.print(f"{figures}: {len(written.figures)} figures as SVG and PNG", markup=False)
+        typer.echo(f"{figures}: {len(written.figures)} figures as SVG and PNG")

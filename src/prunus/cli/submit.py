@@ -8,25 +8,28 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from prunus.cli.evaluate import CROPS, CropChoice
-from prunus.cli.options import Device, NoCache
+from prunus.cli.options import CROPS, CropsOption, Device, NoCache
 
 
 def command(
-    target: Annotated[Path, typer.Argument(help="A run folder or a model file, trained on the Visual Decathlon.")],
-    out: Annotated[Path, typer.Option(help="The zip file to write.")] = Path("results.zip"),
-    data: Annotated[Path | None, typer.Option(help="The decathlon-1.0 folder, if it has moved.")] = None,
-    crops: Annotated[CropChoice | None, typer.Option(help="Crops per image; the recipe's own if left out.")] = None,
+    target: Annotated[Path, typer.Argument(help="Run folder or model file, trained on the Visual Decathlon.")],
+    out: Annotated[Path, typer.Option(help="Zip file to write.")] = Path("results.zip"),
+    data: Annotated[
+        Path | None, typer.Option(help="The folder decathlon-1.0, if it has moved.", show_default="as trained")
+    ] = None,
+    crops: CropsOption = None,
     device: Device = "auto",
     no_cache: NoCache = False,
 ) -> None:
-    """Answer the Visual Decathlon's test images and write the zipped results.json."""
+    """Classify the test images of the Visual Decathlon and write the zipped results.json.
+
+    Example: prunus submit runs/decathlon --out results.zip
+    """
     from prunus.verbs.submit import submit
 
-    console = Console()
-    with Console(stderr=True).status(f"answering with {target}"):
+    with Console(stderr=True).status(f"classifying with {target}"):
         written = submit(target, out, data, CROPS[crops] if crops else None, device, not no_cache)
     counts = ", ".join(f"{name} {count}" for name, count in written.images.items())
-    console.print(f"{written.path}: {counts}", highlight=False, markup=False, soft_wrap=True)
+    typer.echo(f"{written.path}: {counts}")
     if written.missing:
-        console.print(f"note: the challenge wants all ten sets; missing: {', '.join(written.missing)}", soft_wrap=True)
+        typer.echo(f"note: the challenge requires all ten sets; missing: {', '.join(written.missing)}")

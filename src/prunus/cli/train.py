@@ -14,38 +14,36 @@ from prunus.recipes import load_recipe
 
 
 def command(
-    recipe: Annotated[Path | None, typer.Argument(help="The recipe, a TOML file.")] = None,
+    recipe: Annotated[Path | None, typer.Argument(help="Recipe (TOML).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for a new run.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Folder of a run to go on with.")] = None,
-    final: Annotated[bool, typer.Option("--final", help="Train on train + validation, for the one last test.")] = False,
-    skip_bad_images: Annotated[
-        bool, typer.Option("--skip-bad-images", help="Leave out images that cannot be read.")
-    ] = False,
+    resume: Annotated[Path | None, typer.Option(help="Folder of a run to continue.")] = None,
+    final: Annotated[bool, typer.Option("--final", help="Train on the train and validation images.")] = False,
+    skip_bad_images: Annotated[bool, typer.Option("--skip-bad-images", help="Skip unreadable images.")] = False,
     overrides: Overrides = None,
     device: Device = "auto",
     no_cache: NoCache = False,
 ) -> None:
-    """Train all domains of a recipe by its method; with a budget, within it."""
+    """Train one network on all domains of a recipe, within its budget.
+
+    Example: prunus train recipe.toml --out runs/a --set budget=0.5
+    """
     from prunus.cli.progress import TrainingProgress
     from prunus.verbs import train as verbs
 
-    extra = ["training.splits=train+validation"] * final + ["skip_bad_images=true"] * skip_bad_images
-    chosen = load_recipe(recipe, [*(overrides or ()), *extra]) if recipe else None
+    flags = {"training.splits=train+validation": final, "skip_bad_images=true": skip_bad_images}
+    changes = [*(overrides or ()), *(change for change, is_set in flags.items() if is_set)]
+    chosen = load_recipe(recipe, changes) if recipe else None
     console = Console()
     if resume:
         if out:
-            raise RecipeError("--resume goes on in its own folder; leave --out away")
-        if not chosen and (extra or overrides):
-            raise RecipeError("a resumed run keeps its recipe; leave --set, --final and --skip-bad-images away")
+            raise RecipeError("--resume continues in the run's own folder; remove --out")
+        if changes and not chosen:
+            raise RecipeError("a resumed run keeps its recipe; remove --set, --final and --skip-bad-images")
         run = verbs.resume(resume, [TrainingProgress(f"{resume}", console)], device, chosen, not no_cache)
     elif chosen and out:
         run = verbs.train(chosen, out, [TrainingProgress(f"{out}", console)], device, not no_cache)
     else:
         raise RecipeError(
-            "name a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"
+            "pass a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"
         )
-    console.print(
-        f"Done. Next: {verbs.next_steps(run)}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    typer.echo(f"Done. Next: {verbs.next_steps(run)}")

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from prunus.cli.options import AsJson, print_json
+from prunus.cli.options import AsJson
+from prunus.cli.output import make_table, print_json
+
+COLUMNS = ("backbone", "input", "conv weights", "switches", "MACs", "top-1", "weights")
 
 
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Backbones to describe, e.g. timm/resnet50; the bundled ones if left out."),
+        typer.Argument(help="Backbones, such as timm/resnet50.", show_default="the bundled ones"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List backbones: their size, input and weights."""
+    """List backbones with their input, size and weights.
+
+    Example: prunus zoo timm/resnet50
+    """
     from prunus.report.tables import percent
     from prunus.verbs.zoo import zoo
 
     rows = zoo(names or ())
     if as_json:
-        print_json([asdict(row) for row in rows])
+        print_json(rows)
         return
-    table = Table()
-    for name in ("backbone", "input", "conv weights", "switches", "MACs", "top-1", "weights"):
-        table.add_column(name, justify="left" if name in ("backbone", "weights") else "right")
+    table = make_table(COLUMNS, left=("weights",))
     for row in rows:
         sizes = (
             f"{row.input_size} px",
@@ -38,7 +40,6 @@ def command(
             f"{row.macs / 1e6:.1f} M",
         )
         table.add_row(row.name, *sizes, percent(row.top1), row.weights)
-    console = Console()
-    console.print(table)
+    Console().print(table)
     if not names:
-        console.print("Any convolutional network of timm works too: prunus zoo timm/resnet50", highlight=False)
+        typer.echo("All convolutional networks of timm work as well: prunus zoo timm/resnet50")
