@@ -1,4 +1,4 @@
-"""What the user can mend is one line on stderr that begins with `error:`, and a non-zero exit; never a traceback."""
+"""Errors that the user can fix are one line on stderr that begins with `error:`, with a non-zero exit code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def recipe(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
 def complaint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Callable[..., str]:
-    """Give a function that runs a command that must fail properly, and gives back what it says."""
+    """Return a function that runs a command, expects it to fail properly and returns its message."""
 
     def run(*arguments: str | Path) -> str:
         monkeypatch.chdir(tmp_path)
@@ -115,7 +115,7 @@ def test_a_recipe_that_is_no_toml_is_refused(complaint: Callable[..., str], reci
 
 def test_an_empty_class_is_refused(complaint: Callable[..., str], recipe: Path) -> None:
     (recipe.parent / "flowers" / "train" / "void").mkdir()
-    assert "class 'void' of train holds no image" in complaint("train", recipe, "--out", "run")
+    assert "train/void/: the class has no image" in complaint("train", recipe, "--out", "run")
 
 
 def test_a_corrupt_image_is_refused_by_its_name(complaint: Callable[..., str], recipe: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_class_of_corrupt_images_is_refused_even_where_they_may_be_skipped(
     for file in (recipe.parent / "flowers" / "train" / "a").iterdir():
         file.write_bytes(b"")
     said = complaint("train", recipe, "--out", "run", "--skip-bad-images")
-    assert "every train image of class 'a' is bad" in said
+    assert "no train image of class 'a' can be read" in said
 
 
 def test_a_damaged_zip_is_refused_by_the_name_of_its_member(
