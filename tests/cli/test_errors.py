@@ -97,7 +97,7 @@ def test_a_recipe_that_cannot_be_trained_is_refused_and_leaves_no_run(
 
 def test_a_contradiction_between_method_and_sharing_is_refused(complaint: Callable[..., str], recipe: Path) -> None:
     said = complaint("train", recipe, "--out", "run", "--set", "method=ba2", "--set", "sharing.loss=jaccard")
-    assert "method 'ba2' comes without the sharing loss 'jaccard'; use method = \"jaccard\"" in said
+    assert "method 'ba2' does not use the sharing loss 'jaccard'; use method = \"jaccard\"" in said
 
 
 def test_a_device_that_is_not_there_is_refused(complaint: Callable[..., str], recipe: Path) -> None:

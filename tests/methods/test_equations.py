@@ -11,7 +11,7 @@ from prunus.config import Settings
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
-from prunus.methods import da3, hard_sharing, modulation, taps
+from prunus.methods import da3, modulation, taps
 from prunus.methods.da3 import AddedAttention
 from prunus.methods.early_exits import Exits
 from prunus.methods.table import adapt
@@ -213,28 +213,12 @@ def test_all_exits_are_trained_at_once_and_the_earliest_that_will_do_is_chosen()
     exits, labels = net.adapters[2], torch.tensor([0, 1, 1, 0])
     assert isinstance(exits, Exits)
     logits = net(_images(), "a")
-    early = exits._seen[0]
+    early = exits._early_logits[0]
     extra = net.extra_loss("a", logits, labels)
     assert extra is not None
     _assert_same(extra.detach(), F.cross_entropy(early, labels).detach())
     shares = [float((found.argmax(1) == labels).double().mean()) for found in (early, logits)]
     assert exits.accuracy_DE[0].tolist() == pytest.approx([0.05 * share for share in shares])
-
-
-@pytest.mark.parametrize(
-    ("layers", "share", "expected"),
-    [("early", 0.5, ["a", "b"]), ("late", 0.25, ["d"]), ("late", 0, []), ("early", 1, ["a", "b", "c", "d"])],
-)
-def test_hard_sharing_chooses_the_layers_it_is_told_to(layers: str, share: float, expected: list[str]) -> None:
-    options = hard_sharing.Options.model_validate({"layers": layers, "share": float(share)})
-    assert hard_sharing.own_layers(["a", "b", "c", "d"], options) == expected
-
-
-def test_random_layers_of_hard_sharing_are_the_same_for_one_seed_and_differ_between_seeds() -> None:
-    names = [str(i) for i in range(20)]
-    drawn = [hard_sharing.own_layers(names, hard_sharing.Options(layers="random", seed=s)) for s in (1, 1, 2)]
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert all(len(chosen) == 10 for chosen in drawn)
 
 
 def test_hard_sharing_gives_domains_their_own_early_layers_and_common_late_ones() -> None:

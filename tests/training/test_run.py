@@ -320,7 +320,7 @@ def test_contradictions_and_unknown_names_are_refused_before_any_work(recipe: Re
     with pytest.raises(RecipeError, match="needs domains to learn together"):
         check_recipe(recipe.model_copy(update={"training": alone}))
     content = json.loads(recipe.model_dump_json()) | {"method": "ba2", "sharing": {"loss": "jaccard"}}
-    with pytest.raises(RecipeError, match="comes without the sharing loss 'jaccard'"):
+    with pytest.raises(RecipeError, match="does not use the sharing loss 'jaccard'"):
         check_recipe(parse_recipe(content))
     with pytest.raises(UnknownNameError, match="unknown method 'ba3'"):
         check_recipe(recipe.model_copy(update={"method": MethodChoice(name="ba3")}))

@@ -176,7 +176,7 @@ def test_another_recipe_in_the_same_folder_is_refused(recipe: Recipe, tmp_path: 
         (("ba2:budget=0.5",), (0.5,), "budgets go into --budgets"),
         (("taps:sparsity=1:sparsity=2",), (0.5,), "once each"),
         (("piggyback:sharing=union",), (0.5,), "method 'piggyback' has no budget"),
-        (("ba2:weight=5.0",), (0.5,), "has no sharing loss to weigh"),
+        (("ba2:weight=5.0",), (0.5,), "has no sharing loss; remove sharing.weight"),
         (("ba2_individual:sharing=soft_overlap",), (0.5,), "needs domains to learn together"),
         (("early_exits:exits=9",), (0.5,), "too few for 9 exits"),
         (("union",), (), "at least one method and one budget"),

@@ -1,1 +1,1 @@
-"""The ways to adapt a backbone to domains, in one table."""
+"""The methods that adapt a backbone to domains, in one table."""

@@ -1,7 +1,7 @@
-"""Residual adapters: a small 1x1 convolution per domain after, or beside, every larger convolution.
+"""Residual adapters: a 1x1 convolution per domain after, or in parallel to, every larger convolution.
 
-Rebuffi et al., NIPS 2017 (series): y + A * BN(y), with y the frozen convolution's output.
-Rebuffi et al., CVPR 2018 (parallel): y + A * x, with x its input. Both with a domain's own norms.
+Rebuffi et al., NIPS 2017 (series): y + A * BN(y), where y is the output of the frozen convolution.
+Rebuffi et al., CVPR 2018 (parallel): y + A * x, where x is its input. Both have norms per domain.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from prunus.methods.method import Method, NoOptions
 
 
 def adapted_convs(network: nn.Module) -> dict[str, nn.Conv2d]:
-    """Find the convolutions with kernels larger than 1x1: beside a 1x1 convolution an adapter would be a copy."""
+    """Return the convolutions larger than 1x1, or all if there are none: an adapter of a 1x1 would be a copy."""
     convs = convolutions(network)
-    chosen = [conv.name for conv in convs if conv.kernel_area > 1] or [conv.name for conv in convs]
-    return {name: cast("nn.Conv2d", network.get_submodule(name)) for name in chosen}
+    names = [conv.name for conv in convs if conv.kernel_area > 1] or [conv.name for conv in convs]
+    return {name: cast("nn.Conv2d", network.get_submodule(name)) for name in names}
 
 
 class ParallelAdapters(Adapter):
-    """A 1x1 convolution per domain and convolution, beside it; they start at zero, as the backbone."""
+    """A 1x1 convolution per domain in parallel to each convolution; they start at zero."""
 
     def __init__(self, network: nn.Module, num_domains: int) -> None:
         super().__init__()
@@ -40,8 +40,8 @@ class ParallelAdapters(Adapter):
         self.weights = PerDomain(start, num_domains)
 
     def branches(self, domain: int) -> dict[str, Branch]:
-        """Add the 1x1 convolution of the input to the output."""
-        return {name: _beside(self.convs[name], weight) for name, weight in self.weights.of(domain).items()}
+        """Return functions that add the 1x1 convolution of the input to the output."""
+        return {name: _parallel(self.convs[name], weight) for name, weight in self.weights.of(domain).items()}
 
     def cost(self, domain: int, run: Probe) -> Cost:
         """Count the 1x1 convolutions."""
@@ -49,7 +49,7 @@ class ParallelAdapters(Adapter):
         return Cost(weights=sum(sizes.values()), macs=sum(n * run.positions[name] for name, n in sizes.items()))
 
 
-def _beside(conv: nn.Conv2d, weight: Tensor) -> Branch:
+def _parallel(conv: nn.Conv2d, weight: Tensor) -> Branch:
     def branch(x: Tensor, y: Tensor) -> Tensor:
         pads = [_pads(conv, axis, x.shape[axis - 2], y.shape[axis - 2]) for axis in (1, 0)]
         x = F.pad(x, [*pads[0], *pads[1]]) if any(map(any, pads)) else x
@@ -59,11 +59,12 @@ def _beside(conv: nn.Conv2d, weight: Tensor) -> Branch:
 
 
 def _pads(conv: nn.Conv2d, axis: int, size: int, outputs: int) -> tuple[int, int]:
-    """Give what to add before and after an image's side, so that a 1x1 kernel sees the centres of the larger ones."""
-    stride, reach = conv.stride[axis], conv.dilation[axis] * (conv.kernel_size[axis] - 1)
+    """Return the padding before and after a side that aligns a 1x1 kernel with the centres of the larger kernels."""
+    stride = conv.stride[axis]
+    reach = conv.dilation[axis] * (conv.kernel_size[axis] - 1)
     if conv.padding == "same":
         padding = reach // 2
-    elif "Same" in type(conv).__name__:  # timm's pads as much as it needs
+    elif "Same" in type(conv).__name__:  # timm's version pads dynamically
         padding = max((outputs - 1) * stride + reach + 1 - size, 0) // 2
     else:
         padding = int(conv.padding[axis]) if conv.padding != "valid" else 0
@@ -72,7 +73,7 @@ def _pads(conv: nn.Conv2d, axis: int, size: int, outputs: int) -> tuple[int, int
 
 
 class SeriesAdapters(Adapter):
-    """A norm and a 1x1 convolution per domain and convolution, after it, around which its output goes too."""
+    """A norm and a 1x1 convolution per domain after each convolution, with a skip connection."""
 
     def __init__(self, network: nn.Module, num_domains: int) -> None:
         super().__init__()
@@ -83,11 +84,11 @@ class SeriesAdapters(Adapter):
         )
 
     def branches(self, domain: int) -> dict[str, Branch]:
-        """Add the 1x1 convolution of the normalized output to the output."""
+        """Return functions that add the 1x1 convolution of the normalized output to the output."""
         return {name: _after(unit) for name, unit in self._units(domain).items()}
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the 1x1 convolutions, and apart from them their norms."""
+        """Count the 1x1 convolutions, and their norms separately."""
         units = {name: unit.state_dict() for name, unit in self._units(domain).items() if name in run.positions}
         weights = {name: tensors.pop("1.weight").numel() for name, tensors in units.items()}
         side = sum(t.numel() for unit in units.values() for key, t in unit.items() if not key.endswith(COUNTERS))
@@ -109,17 +110,17 @@ def _after(unit: nn.Module) -> Branch:
 
 
 def build_parallel(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
-    """Put adapters beside the convolutions."""
+    """Add adapters in parallel to the convolutions, and norms per domain."""
     return [ParallelAdapters(backbone.network, len(classes)), DomainNorms(backbone.network, len(classes))]
 
 
 def build_series(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
-    """Put adapters after the convolutions."""
+    """Add adapters after the convolutions, and norms per domain."""
     return [SeriesAdapters(backbone.network, len(classes)), DomainNorms(backbone.network, len(classes))]
 
 
 PARALLEL = Method(
-    summary="a 1x1 convolution beside every larger one",
+    summary="a 1x1 convolution in parallel to every larger one",
     paper="Rebuffi et al., CVPR 2018",
     cost="outputs x inputs per larger convolution",
     build=build_parallel,

@@ -1,4 +1,4 @@
-"""The three baselines: what is gained by a classifier, by norms, and by a whole network per domain."""
+"""The three baselines: a classifier, norms, or a whole network per domain."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def build_feature(backbone: Backbone, classes: Sequence[int], options: NoOptions
 
 
 def build_bn(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
-    """Give every domain its own norms."""
+    """Add norms per domain."""
     return [DomainNorms(backbone.network, len(classes))]
 
 
 def build_finetune(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
-    """Give every domain its own copy of everything."""
+    """Copy the whole network per domain."""
     return [LayerCopies(backbone.network, [name for name, _ in backbone.network.named_modules()], len(classes))]
 
 
@@ -35,7 +35,7 @@ FEATURE = Method(
 BN = Method(
     summary="a classifier and batch norms per domain",
     paper="Bilen and Vedaldi, 2017",
-    cost="its norms",
+    cost="norms",
     build=build_bn,
     packable=True,
 )

@@ -1,10 +1,10 @@
-"""Additive attention adaption: only what is added is learned, so that training keeps hardly any activations.
+"""DA³: only additive parameters are learned, so training keeps few activations in memory.
 
-Yang et al., CVPRW 2022 (DA³): a factor that is learned needs the activations it multiplies until the backward pass, a
-summand does not. So the backbone's weights, norms' scales and statistics stay frozen; a domain learns the norms'
-biases and, beside every larger convolution, a coarse attention map that is added: with x the convolution's input and y
-its output, y + up(s * sigmoid(A * pool(x))), A a 1x1 convolution, s a scale per channel. The authors published no code;
-the shape of the attention is ours, and so is leaving out their gating at test time.
+Yang et al., CVPRW 2022. The gradient of a learned factor needs the activations that it multiplies; the gradient of a
+summand does not. The backbone's weights and the scales and statistics of its norms stay frozen. A domain learns the
+biases of the norms and adds a coarse attention map to the output y of every larger convolution with input x:
+y + up(s * sigmoid(A * pool(x))), where A is a 1x1 convolution and s a scale per channel. The authors published no code.
+The shape of the attention is ours, and their gating at test time is omitted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from prunus.methods.method import Method
 
 
 class Options(Settings):
-    """How coarse the attention maps are."""
+    """The resolution of the attention maps."""
 
     pooling: int = Field(default=4, ge=1, description="input pixels per pixel of the attention map, along each side")
 
@@ -40,18 +40,19 @@ class AddedAttention(Adapter):
 
     def __init__(self, network: nn.Module, num_domains: int, pooling: int) -> None:
         super().__init__()
-        self.convs, self.pooling = adapted_convs(network), pooling
+        self.convs = adapted_convs(network)
+        self.pooling = pooling
         shapes = {name: conv.weight.shape for name, conv in self.convs.items()}
         start = {name: torch.randn(*shape[:2], 1, 1) * shape[1] ** -0.5 for name, shape in shapes.items()}
         self.attention = PerDomain(start, num_domains)
         self.scales = PerDomain({name: torch.zeros(shape[0], 1, 1) for name, shape in shapes.items()}, num_domains)
 
     def computing(self) -> AbstractContextManager[object]:
-        """Keep for the backward pass only what additions need."""
+        """Return a context that keeps only what additions need for the backward pass."""
         return FrugalBackward() if self.training else super().computing()
 
     def branches(self, domain: int) -> dict[str, Branch]:
-        """Add the attention map to the output."""
+        """Return functions that add the attention map to the output."""
         scales = self.scales.of(domain)
         return {
             name: _adding(weight, scales[name], self.convs[name].groups, self.pooling)
@@ -59,7 +60,7 @@ class AddedAttention(Adapter):
         }
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the 1x1 convolutions at their coarser resolution and, apart from them, the scales."""
+        """Count the 1x1 convolutions at their coarse resolution, and the scales separately."""
         sizes = {name: weight.numel() for name, weight in self.attention.of(domain).items() if name in run.shapes}
         calls = {name: run.positions[name] // prod(run.shapes[name][1:]) for name in sizes}
         macs = sum(n * calls[name] * prod(_pooled(run.shapes[name], self.pooling)) for name, n in sizes.items())
@@ -79,8 +80,8 @@ def _pooled(shape: Sequence[int], pooling: int) -> tuple[int, int]:
     return -(-shape[-2] // pooling), -(-shape[-1] // pooling)
 
 
-class OwnBiases(Adapter):
-    """The biases of all norms, once per domain."""
+class DomainBiases(Adapter):
+    """The biases of all norms, one copy per domain."""
 
     def __init__(self, network: nn.Module, num_domains: int) -> None:
         super().__init__()
@@ -89,22 +90,22 @@ class OwnBiases(Adapter):
         self.biases = PerDomain({name: parameters[name] for name in names}, num_domains)
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Give one domain's biases."""
+        """Return the biases of a domain."""
         return self.biases.of(domain)
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count them apart from the convolutions."""
+        """Count the biases, separately from the convolutions."""
         return Cost(side=sum(bias.numel() for bias in self.biases.of(domain).values()))
 
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Add attention to the convolutions, and biases to the norms."""
+    """Add attention maps to the convolutions, and biases per domain to the norms."""
     network = backbone.network
-    return [AddedAttention(network, len(classes), options.pooling), OwnBiases(network, len(classes))]
+    return [AddedAttention(network, len(classes), options.pooling), DomainBiases(network, len(classes))]
 
 
 METHOD = Method(
-    summary="only summands: attention maps and biases, for little memory in training",
+    summary="additive attention maps and biases, which need little memory in training",
     paper="Yang et al., CVPRW 2022",
     cost="outputs x inputs per larger convolution",
     build=build,

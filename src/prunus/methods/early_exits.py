@@ -1,7 +1,7 @@
-"""Early exits: parallel adapters in a network with three exits, of which every domain takes the earliest that will do.
+"""Early exits: parallel adapters and several exits; each domain uses the earliest exit that is good enough.
 
-Senhaji et al., ICPR 2020: easy domains leave early, so that they pay for fewer layers. All exits are trained at once,
-each with a classifier on the mean of its feature map; the last exit is the network's own head.
+Senhaji et al., ICPR 2020. Easy domains exit early and compute fewer layers. All exits are trained at once. Each has a
+classifier on the mean of its feature map. The last exit is the head of the network.
 
 Legend: D = domains, E = exits.
 """
@@ -25,74 +25,76 @@ from prunus.masks.layer_copies import DomainNorms
 from prunus.methods.adapters import ParallelAdapters
 from prunus.methods.method import Method
 
-MEMORY = 0.95  # of an exit's running accuracy
+MOMENTUM = 0.95  # of the running accuracy of an exit
 
 
 class Options(Settings):
-    """How much worse than the best exit the chosen one may be."""
+    """The number of exits, and how much worse than the best one the chosen one may be."""
 
-    tolerance: float = Field(default=0.01, ge=0, le=1, description="in accuracy on training batches")
-    exits: int = Field(default=3, ge=2, description="the last one included")
+    tolerance: float = Field(default=0.01, ge=0, le=1, description="allowed loss of accuracy on training batches")
+    exits: int = Field(default=3, ge=2, description="number of exits, including the last one")
 
 
 def exit_layers(network: nn.Module, shapes: Mapping[str, tuple[int, ...]], num_exits: int) -> list[str]:
-    """Name the layers after which the early exits lie: the ends of the network's last stages but the very last."""
+    """Return the layers before the early exits: the ends of the last stages, except the final one."""
     info = getattr(network, "feature_info", None) or ()
     stages = [str(stage["module"]) for stage in info if len(shapes.get(stage["module"], ())) == 3]
     if len(stages) < num_exits:
         raise BackboneError(
-            f"the network names {len(stages)} stages, too few for {num_exits} exits; "
+            f"the network has {len(stages)} stages, too few for {num_exits} exits; "
             "lower method.exits or choose another network"
         )
     return stages[-num_exits:-1]
 
 
 class Exits(Adapter):
-    """A classifier per domain and early exit, and how well each exit did lately."""
+    """A classifier per domain and early exit, and the running accuracy of each exit."""
 
-    accuracy_DE: Tensor  # noqa: N815  # shape suffix; a running sum, with the weights of which seen_D is the sum
+    accuracy_DE: Tensor  # noqa: N815  # shape suffix; running sum whose weights add up to seen_D
     seen_D: Tensor  # noqa: N815
 
     def __init__(self, layers: dict[str, int], classes: Sequence[int], tolerance: float) -> None:
         super().__init__()
-        self.layers, self.tolerance = list(layers), tolerance
+        self.layers = list(layers)
+        self.tolerance = tolerance
         self.heads = nn.ModuleList(
             nn.ModuleList(nn.Linear(channels, count) for channels in layers.values()) for count in classes
         )
         self.register_buffer("accuracy_DE", torch.zeros(len(classes), len(layers) + 1))
         self.register_buffer("seen_D", torch.zeros(len(classes)))
-        self._seen: list[Tensor] = []  # the early exits' logits of the batch that is being learned
+        self._early_logits: list[Tensor] = []  # of the current training batch
 
     def chosen(self, domain: int) -> int:
-        """Choose the earliest exit that is nearly as good as the best; before any training, the last."""
+        """Return the earliest exit within the tolerance of the best; before training, the last one."""
         if not self.seen_D[domain]:
             return len(self.layers)
         accuracy_E = self.accuracy_DE[domain] / self.seen_D[domain]
         return int((accuracy_E >= accuracy_E.max() - self.tolerance).nonzero()[0])
 
     def branches(self, domain: int) -> dict[str, Branch]:
-        """In training look through all exits, otherwise leave by the chosen one."""
+        """Return functions that record the logits of all exits in training, and stop at the chosen exit otherwise."""
         if self.training:
-            self._seen = []
-            return {name: self._look(domain, index) for index, name in enumerate(self.layers)}
+            self._early_logits = []
+            return {name: self._record(domain, index) for index, name in enumerate(self.layers)}
         stop = self.stop(domain)
         return {} if stop is None else {stop: self._leave(domain, self.layers.index(stop))}
 
     def stop(self, domain: int) -> str | None:
-        """Name the layer before the chosen exit."""
+        """Return the layer before the chosen exit, or None for the last exit."""
         return [*self.layers, None][self.chosen(domain)]
 
     def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor:
-        """Train the early exits too, and remember how well each exit did."""
-        early, self._seen = self._seen, []
+        """Return the loss of the early exits, and update the running accuracies."""
+        early = self._early_logits
+        self._early_logits = []
         with torch.no_grad():
-            right_E = torch.stack([(found.argmax(1) == labels).to(logits.dtype).mean() for found in [*early, logits]])
-            self.accuracy_DE[domain].lerp_(right_E, 1 - MEMORY)
-            self.seen_D[domain].lerp_(torch.ones_like(self.seen_D[domain]), 1 - MEMORY)
-        return torch.stack([F.cross_entropy(found, labels) for found in early]).sum()
+            correct_E = torch.stack([(exit_.argmax(1) == labels).to(logits.dtype).mean() for exit_ in [*early, logits]])
+            self.accuracy_DE[domain].lerp_(correct_E, 1 - MOMENTUM)
+            self.seen_D[domain].lerp_(torch.ones_like(self.seen_D[domain]), 1 - MOMENTUM)
+        return torch.stack([F.cross_entropy(exit_, labels) for exit_ in early]).sum()
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the chosen exit's classifier."""
+        """Count the classifier of the chosen exit."""
         stop = self.stop(domain)
         head = [] if stop is None else list(self._head(domain, self.layers.index(stop)).parameters())
         return Cost(side=sum(parameter.numel() for parameter in head))
@@ -104,12 +106,12 @@ class Exits(Adapter):
         logits: Tensor = self._head(domain, index)(features.mean((2, 3)))
         return logits
 
-    def _look(self, domain: int, index: int) -> Branch:
-        def look(_input: Tensor, output: Tensor) -> Tensor:
-            self._seen.append(self._logits(domain, index, output))
+    def _record(self, domain: int, index: int) -> Branch:
+        def record(_input: Tensor, output: Tensor) -> Tensor:
+            self._early_logits.append(self._logits(domain, index, output))
             return output
 
-        return look
+        return record
 
     def _leave(self, domain: int, index: int) -> Branch:
         def leave(_input: Tensor, output: Tensor) -> Tensor:
@@ -119,7 +121,7 @@ class Exits(Adapter):
 
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Put exits into a network with parallel adapters and a domain's own norms."""
+    """Add exits to a network with parallel adapters and norms per domain."""
     network, shapes = backbone.network, backbone.probe.shapes
     layers = {name: shapes[name][0] for name in exit_layers(network, shapes, options.exits)}
     return [
@@ -130,9 +132,9 @@ def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[
 
 
 METHOD = Method(
-    summary="parallel adapters, and the earliest of three exits that will do",
+    summary="parallel adapters, and the earliest exit that is good enough",
     paper="Senhaji et al., ICPR 2020",
-    cost="parallel adapters before its exit",
+    cost="parallel adapters before the exit",
     build=build,
     options=Options,
 )

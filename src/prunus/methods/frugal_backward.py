@@ -1,8 +1,7 @@
-"""Keep less for the backward pass: torch keeps the inputs of layers even where no gradient will ever need them.
+"""Save memory for the backward pass: torch keeps the inputs of layers even if no gradient needs them.
 
-A layer that is linear in its input, with frozen factors, needs the input's shape alone; a rectifier needs one bit per
-number. Inside this mode the layers below keep just that, whichever network calls them; results and gradients are the
-same.
+A layer that is linear in its input and has frozen weights only needs the shape of the input. A ReLU only needs one bit
+per value. In this mode the layers below keep exactly that, in any network. Results and gradients are unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Keeping = AbstractContextManager[object]
 
 
 class FrugalBackward(TorchFunctionMode):
-    """Run layers as they are, but let them keep only what their gradients need."""
+    """A mode in which layers keep only what their gradients need."""
 
     def __torch_function__(
         self,
@@ -29,19 +28,20 @@ class FrugalBackward(TorchFunctionMode):
         types: Sequence[type],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401  # whatever the function gives
+    ) -> Any:  # noqa: ANN401  # any result of the function
         keeping = KEEPING.get(func)
         with keeping(*args, **(kwargs or {})) if keeping else nullcontext():
             return func(*args, **(kwargs or {}))
 
 
 def _shape_only(x: Tensor) -> Keeping:
-    """Keep the shape of a layer's input in its place."""
-    place, shape = x.data_ptr(), x.shape  # the hooks outlive the layer, and must not hold on to its input
+    """Keep the shape of a layer's input instead of the input."""
+    address = x.data_ptr()  # the hooks outlive the layer and must not keep its input alive
+    shape = x.shape
     x_like = torch.zeros((), dtype=x.dtype, device=x.device)
 
     def pack(kept: Tensor) -> Tensor | torch.Size:
-        return shape if kept.data_ptr() == place and kept.shape == shape else kept
+        return shape if kept.data_ptr() == address and kept.shape == shape else kept
 
     def unpack(packed: Tensor | torch.Size) -> Tensor:
         return packed if isinstance(packed, Tensor) else x_like.expand(packed)
@@ -50,7 +50,7 @@ def _shape_only(x: Tensor) -> Keeping:
 
 
 def _one_bit(low: float, high: float) -> Keeping:
-    """Keep of every number whether it lies between two bounds, which is what a rectifier's gradient depends on."""
+    """Keep one bit per value: whether it lies between two bounds, which determines the gradient of a ReLU."""
     inside, outside = (1.0, -1.0) if high == float("inf") else ((low + high) / 2, low - 1)
 
     def pack(kept: Tensor) -> tuple[Tensor, Tensor, torch.Size]:
@@ -73,7 +73,7 @@ def _frozen(x: Tensor, *factors: Tensor | None) -> Keeping:
     return nullcontext() if learned else _shape_only(x)
 
 
-def _keep_of_norm(  # noqa: PLR0913, PLR0917  # torch's own arguments
+def _norm_context(  # noqa: PLR0913, PLR0917  # torch's own arguments
     x: Tensor,
     running_mean: Tensor | None,
     running_var: Tensor | None,
@@ -88,7 +88,7 @@ def _keep_of_norm(  # noqa: PLR0913, PLR0917  # torch's own arguments
 
 KEEPING: dict[Callable[..., Any], Callable[..., Keeping]] = {
     F.conv2d: lambda x, weight, *_, **__: _frozen(x, weight),
-    F.batch_norm: _keep_of_norm,
+    F.batch_norm: _norm_context,
     F.avg_pool2d: lambda x, *_, **__: _frozen(x),
     F.adaptive_avg_pool2d: lambda x, *_, **__: _frozen(x),
     **dict.fromkeys(

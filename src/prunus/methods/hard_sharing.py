@@ -1,6 +1,6 @@
-"""Hard parameter sharing: some layers belong to one domain each, all others are trained by all domains together.
+"""Hard parameter sharing: each domain has its own copy of some layers; the other layers are trained by all domains.
 
-Zhang et al., IEEE Access 2023, who find that the early layers should be the domains' own.
+Zhang et al., IEEE Access 2023. They find that the early layers should be copied per domain.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from prunus.methods.method import Method
 
 
 class Options(Settings):
-    """Which convolutions are a domain's own."""
+    """The convolutions that are copied per domain."""
 
     layers: Literal["early", "late", "random"] = Field(
-        default="early", description="which convolutions are a domain's own: early, late or random"
+        default="early", description="convolutions that are copied per domain: early, late or random"
     )
-    share: float = Field(default=0.5, ge=0, le=1, description="of the convolutions")
-    seed: int = Field(default=0, ge=0, description="which layers are random")
+    share: float = Field(default=0.5, ge=0, le=1, description="share of the convolutions that are copied")
+    seed: int = Field(default=0, ge=0, description="seed of the random choice")
 
 
-def own_layers(names: list[str], options: Options) -> list[str]:
-    """Choose the convolutions that every domain has for itself."""
+def copied_layers(names: list[str], options: Options) -> list[str]:
+    """Return the convolutions that are copied per domain."""
     count = round(options.share * len(names))
     chosen = {
         "early": lambda: names[:count],
@@ -41,13 +41,13 @@ def own_layers(names: list[str], options: Options) -> list[str]:
 
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Copy some convolutions per domain and the others once, and give every domain its own norms."""
+    """Copy some convolutions per domain and the others once, and add norms per domain."""
     network = backbone.network
     names = [conv.name for conv in convolutions(network)]
-    own = own_layers(names, options)
-    others = [name for name in names if name not in own]
+    copied = copied_layers(names, options)
+    others = [name for name in names if name not in copied]
     return [
-        LayerCopies(network, own, len(classes)),
+        LayerCopies(network, copied, len(classes)),
         LayerCopies(network, others, len(classes), together=True),
         DomainNorms(network, len(classes)),
     ]
@@ -56,7 +56,7 @@ def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[
 METHOD = Method(
     summary="early, late or random layers per domain, the others trained together",
     paper="Zhang et al., IEEE Access 2023",
-    cost="the weights of its own layers",
+    cost="the weights of the copied layers",
     build=build,
     options=Options,
     together=True,

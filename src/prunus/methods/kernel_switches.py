@@ -1,4 +1,4 @@
-"""BA² and the budget-aware methods: a switch per 2-D kernel within a budget, with or without a sharing loss.
+"""BA² and the budget-aware methods: one switch per 2-D kernel within a budget, with or without a sharing loss.
 
 Berriel et al., ICCV 2019 (BA²); dos Santos et al., 2023 (intersection, union and Jaccard).
 """
@@ -20,19 +20,19 @@ from prunus.methods.method import Method
 
 
 class Options(Settings):
-    """What one switch switches."""
+    """The unit that one switch turns on or off."""
 
-    granularity: Granularity = Field(default="kernel", description="what is switched: kernel, filter or input_channel")
+    granularity: Granularity = Field(default="kernel", description="unit of a switch: kernel, filter or input_channel")
 
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Weight x switch of its kernel, or of what else is switched, and a domain's own norms."""
+    """Multiply each unit by its switch, and add norms per domain."""
     layout = switch_layout(backbone.network, options.granularity)
     return [Switches(layout, len(classes)), DomainNorms(backbone.network, len(classes))]
 
 
 BA2 = Method(
-    summary="kernel switches within a budget, each domain for itself (BA²)",
+    summary="kernel switches within a budget, independent per domain (BA²)",
     paper="Berriel et al., ICCV 2019",
     cost="1 bit per kernel",
     build=build,
@@ -41,7 +41,7 @@ BA2 = Method(
     has_budget=True,
     packable=True,
 )
-BA2_INDIVIDUAL = replace(BA2, summary="BA² as published: one domain after the other", individual=True)
+BA2_INDIVIDUAL = replace(BA2, summary="BA² as published: domains are trained one after another", individual=True)
 
 _BUDGET_AWARE = replace(BA2, paper="dos Santos et al., 2023", together=True)
 UNION = replace(_BUDGET_AWARE, summary="BA² whose domains together stay within the budget", sharing="union")

@@ -1,4 +1,4 @@
-"""One way to adapt a frozen backbone: a row of the table."""
+"""One method: a row of the table of methods."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from prunus.masks.adapter import Adapter
 
 
 class NoOptions(Settings):
-    """Nothing to choose."""
+    """No options."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """What a method is, and how it is put around a backbone.
+    """A method that adapts a frozen backbone to domains.
 
     Args:
-        paper: where it was published, or what it is the baseline of.
+        paper: its publication, or its role as a baseline.
         cost: what a domain adds to the backbone, in words.
         build: (backbone, number of classes of every domain, options) -> adapters.
-        options: what may be chosen under [method] in a recipe.
-        masked: whether it has switches, on which a sharing loss may act.
-        has_budget: whether usage is pushed below the recipe's budget.
-        sharing: the sharing loss that the method means, if it means one.
-        together: whether domains learn something together, so that they cannot be trained one after the other.
-        packable: whether a model file can hold it: kernel switches, norms and classifiers.
-        individual: whether domains are trained one after the other, whatever the recipe's strategy.
+        options: the keys of [method] in a recipe.
+        masked: whether it has switches that a sharing loss can act on.
+        has_budget: whether the recipe's budget limits the usage of a domain.
+        sharing: its sharing loss, if it has one.
+        together: whether domains share learned parameters and therefore cannot be trained one after another.
+        packable: whether a model file can hold it, with kernel switches, norms and classifiers only.
+        individual: whether domains are always trained one after another, regardless of the recipe's strategy.
     """
 
     summary: str

@@ -1,4 +1,4 @@
-"""Modulation adapters: every kernel multiplied by a factor, and the factors of a convolution of low rank.
+"""Modulation: every kernel is multiplied by a factor, and the factors of a convolution form a low-rank matrix.
 
 Iakovleva et al., 2023: W[o, i] * (U V)[o, i], with U (O x R) and V (R x I) per domain and convolution.
 
@@ -24,13 +24,13 @@ from prunus.methods.method import Method
 
 
 class Options(Settings):
-    """How rich the factors may be."""
+    """The rank of the factors."""
 
-    rank: int = Field(default=8, ge=1, description="of the factors of a convolution")
+    rank: int = Field(default=8, ge=1, description="rank of the factors of a convolution")
 
 
 class Modulation(Adapter):
-    """Two thin matrices per domain and convolution whose product scales its kernels; all factors start at 1."""
+    """Two matrices per domain and convolution whose product scales the kernels; all factors start at 1."""
 
     def __init__(self, network: nn.Module, num_domains: int, rank: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Modulation(Adapter):
         self.inputs = PerDomain({name: v_RI for name, (_, v_RI) in start.items()}, num_domains)
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Give the convolution weights as one domain sees them."""
+        """Return the convolution weights of a domain."""
         v_RI = self.inputs.of(domain)
         factors = {f"{name}.weight": u_OR @ v_RI[name] for name, u_OR in self.outputs.of(domain).items()}
         return {name: frozen[name] * factor_OI[:, :, None, None] for name, factor_OI in factors.items()}
@@ -51,16 +51,17 @@ class Modulation(Adapter):
 
 
 def _start(conv: ConvShape, rank: int) -> tuple[Tensor, Tensor]:
-    """Give factors whose product is 1 everywhere: the first rank is all ones, the others wait for V to move."""
+    """Return matrices whose product is 1 everywhere: ones in the first rank, and zeros in V for the others."""
     rank = min(rank, conv.out_channels, conv.in_channels)
     u_OR = torch.randn(conv.out_channels, rank) * rank**-0.5
     v_RI = torch.zeros(rank, conv.in_channels)
-    u_OR[:, 0], v_RI[0] = 1, 1
+    u_OR[:, 0] = 1
+    v_RI[0] = 1
     return u_OR, v_RI
 
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Scale the kernels, and give every domain its own norms."""
+    """Scale the kernels, and add norms per domain."""
     network = backbone.network
     return [Modulation(network, len(classes), options.rank), DomainNorms(network, len(classes))]
 

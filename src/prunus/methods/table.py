@@ -1,4 +1,4 @@
-"""The table of methods, and how one is put around a backbone."""
+"""The table of methods, the choice of one by a recipe, and its application to a backbone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DEFAULT = "union"
 
 @dataclass(frozen=True)
 class ChosenMethod:
-    """What a recipe asks for, looked up: a method, its options and the sharing loss on its switches."""
+    """The method of a recipe, its options and its sharing loss."""
 
     name: str
     method: Method
@@ -63,48 +63,49 @@ class ChosenMethod:
 
 
 def find_method(name: str) -> Method:
-    """Look up a method by name."""
+    """Return a method by name."""
     if name not in METHODS:
         raise UnknownNameError("method", name, METHODS)
     return METHODS[name]
 
 
 def choose_method(recipe: Recipe) -> ChosenMethod:
-    """Look up a recipe's method, or the one that its sharing loss means; without a loss the method's own is taken."""
+    """Return a recipe's method with its options and sharing loss; without a method, the sharing loss selects it."""
     loss = recipe.sharing.loss
     if recipe.method is None:
         name = DEFAULT if loss is None else loss if loss in METHODS else "ba2"
         return _chosen(name, parse_options(MethodChoice(name=name), recipe.granularity), recipe.sharing)
-    name, method = recipe.method.name, find_method(recipe.method.name)
+    name = recipe.method.name
+    method = find_method(name)
     if recipe.sharing != type(recipe.sharing)() and not method.masked:
         raise RecipeError(f"method {name!r} has no switches to share; remove [sharing]")
     if loss is not None and method.has_budget and loss != method.sharing and (loss in METHODS or method.sharing):
         advice = f'use method = "{loss}"' if loss in METHODS else 'use method = "ba2"'
-        raise RecipeError(f"method {name!r} comes without the sharing loss {loss!r}; {advice}, or remove sharing.loss")
+        raise RecipeError(f"method {name!r} does not use the sharing loss {loss!r}; {advice}, or remove sharing.loss")
     if loss is not None and not method.has_budget and loss not in PENALTIES:
         allowed = ", ".join(map(repr, PENALTIES))
-        raise RecipeError(f"method {name!r} has no budget, so it takes no sharing loss but {allowed}; got {loss!r}")
+        raise RecipeError(f"method {name!r} has no budget; its sharing loss must be {allowed}, got {loss!r}")
     return _chosen(name, parse_options(recipe.method, recipe.granularity), recipe.sharing)
 
 
 def _chosen(name: str, options: Settings, sharing: Sharing) -> ChosenMethod:
     loss = sharing.loss or METHODS[name].sharing
     if loss is None and sharing.weight is not None:
-        raise RecipeError(f"method {name!r} has no sharing loss to weigh; remove sharing.weight or name sharing.loss")
+        raise RecipeError(f"method {name!r} has no sharing loss; remove sharing.weight or set sharing.loss")
     weight = sharing.weight or default_weight(loss)
     if loss in PENALTIES and weight == "learned":
-        raise RecipeError(f"the weight of {loss!r} cannot be learned, for it never holds; give sharing.weight a number")
+        raise RecipeError(f"the weight of {loss!r} cannot be learned; set sharing.weight to a number")
     return ChosenMethod(name, METHODS[name], options, loss, weight)
 
 
 def default_weight(loss: str | None) -> float | Literal["learned"]:
-    """Give the weight of a sharing loss where a recipe gives none."""
+    """Return the default weight of a sharing loss."""
     fixed = PENALTIES.get(loss or "")
     return "learned" if fixed is None else fixed
 
 
 def with_method(recipe: Recipe) -> Recipe:
-    """Spell out a recipe's method, options and sharing loss, so that it means the same whatever the defaults become."""
+    """Write a recipe's method, options and sharing loss explicitly, so later changes of defaults do not affect it."""
     chosen = choose_method(recipe)
     choice = MethodChoice.model_validate({"name": chosen.name, **chosen.options.model_dump()})
     sharing = Sharing(loss=chosen.sharing, weight=chosen.weight if chosen.sharing else None)
@@ -112,12 +113,13 @@ def with_method(recipe: Recipe) -> Recipe:
 
 
 def parse_options(choice: MethodChoice, granularity: str | None = None) -> Settings:
-    """Check the options that a recipe gives its method; the recipe's granularity is one of them."""
-    model, options = find_method(choice.name).options, choice.options
+    """Validate the options of a recipe's method; the recipe's granularity is one of them."""
+    model = find_method(choice.name).options
+    options = choice.options
     if granularity is not None:
         if "granularity" not in model.model_fields or options.get("granularity", granularity) != granularity:
             raise RecipeError(
-                f"method {choice.name!r} does not go with granularity = {granularity!r}; remove one of them"
+                f"method {choice.name!r} does not support granularity = {granularity!r}; remove one of them"
             )
         options["granularity"] = granularity
     try:
@@ -137,11 +139,11 @@ def adapt(
     seed: int = 0,
     options: Settings | None = None,
 ) -> MultiDomainNet:
-    """Give a backbone to several domains (name -> class names) by one of the methods."""
+    """Adapt a backbone to several domains (name -> class names) with one of the methods."""
     chosen = find_method(method)
-    backbone = replace(backbone, network=copy.deepcopy(backbone.network))  # the caller's stays as it is
-    with torch.random.fork_rng(devices=[]):  # the same start whatever was drawn before
+    backbone = replace(backbone, network=copy.deepcopy(backbone.network))  # the caller's network stays unchanged
+    with torch.random.fork_rng(devices=[]):  # initial values do not depend on earlier random numbers
         torch.manual_seed(seed)
-        parts = chosen.build(backbone, [len(names) for names in classes.values()], options or chosen.options())
-        torch.manual_seed(seed)  # heads start the same in every method
-        return MultiDomainNet(backbone.network, backbone.probe.num_features, classes, parts, backbone.preprocess.size)
+        built = chosen.build(backbone, [len(names) for names in classes.values()], options or chosen.options())
+        torch.manual_seed(seed)  # heads have the same initial values in every method
+        return MultiDomainNet(backbone.network, backbone.probe.num_features, classes, built, backbone.preprocess.size)

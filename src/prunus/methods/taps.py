@@ -1,8 +1,8 @@
-"""Task adaptive parameter sharing: every domain chooses the layers it adapts, and adds a residual to those.
+"""Task adaptive parameter sharing (TAPS): every domain selects layers and adds a residual to their weights.
 
-Wallingford et al., CVPR 2022: W + 1[s > threshold] R, with a score s and a residual R per layer and domain, and
-gradients that pass the indicator unchanged. The loss adds sparsity x the share of layers adapted, which pulls at the
-score of an adapted layer as the paper's sum of |s| does; that a score below the threshold is left alone is ours.
+Wallingford et al., CVPR 2022: W + 1[s > threshold] R, with a score s and a residual R per layer and domain. Gradients
+pass the indicator unchanged. The loss adds sparsity times the share of adapted layers, which lowers the score of an
+adapted layer like the paper's sum of |s|. Unlike in the paper, a score below the threshold is not lowered further.
 """
 
 from __future__ import annotations
@@ -25,55 +25,56 @@ from prunus.methods.method import Method
 
 
 class Options(Settings):
-    """How few layers are to be adapted; the other values are the authors'."""
+    """The penalty on adapted layers; the other defaults are the authors' values."""
 
     sparsity: float = Field(default=1.0, ge=0, description="weight of the share of adapted layers in the loss")
-    start: float = Field(default=0.15, description="score of every layer at the start")
+    start: float = Field(default=0.15, description="initial score of every layer")
     threshold: float = Field(default=0.1, description="score above which a layer is adapted")
 
 
 class ChosenResiduals(Adapter):
-    """A residual per domain and convolution, and a score that says whether it is added."""
+    """A residual per domain and convolution, and a score that decides whether it is added."""
 
     def __init__(self, network: nn.Module, num_domains: int, options: Options) -> None:
         super().__init__()
-        self.options, self.convs = options, convolutions(network)
+        self.options = options
+        self.convs = convolutions(network)
         weights = dict(network.named_parameters())
         start = {conv.name: torch.zeros_like(weights[f"{conv.name}.weight"]) for conv in self.convs}
         self.residuals = PerDomain(start, num_domains)
         self.scores = nn.ParameterList(torch.full((len(self.convs),), options.start) for _ in range(num_domains))
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Give the convolution weights as one domain sees them."""
+        """Return the convolution weights of a domain."""
         layers = zip(self.residuals.of(domain).items(), self.indicators(domain), strict=True)
         return {f"{name}.weight": frozen[f"{name}.weight"] + chosen * residual for (name, residual), chosen in layers}
 
     def indicators(self, domain: int) -> Tensor:
-        """Give 1 for every layer that a domain adapts and 0 for the others, with gradients to the scores."""
+        """Return 1 for every layer that a domain adapts and 0 for the others, with gradients to the scores."""
         return binarize(self.scores[domain], self.options.threshold)
 
     def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor:
-        """Ask for few adapted layers; the score of one that is not adapted falls no further."""
+        """Return the penalty on adapted layers; scores of other layers get no gradient."""
         chosen = self.indicators(domain)
         return self.options.sparsity * (chosen * chosen.detach()).mean()
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the residuals of the adapted layers, and a bit per layer."""
+        """Count the residuals of the adapted layers, and one bit per layer."""
         chosen = self.indicators(domain).bool().tolist()
         weights = sum(conv.num_weights for conv, is_chosen in zip(self.convs, chosen, strict=True) if is_chosen)
         return Cost(weights=weights, switches=len(chosen))
 
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Let every domain choose its layers, and give it its own norms."""
+    """Add residuals for selected layers, and norms per domain."""
     network = backbone.network
     return [ChosenResiduals(network, len(classes), options), DomainNorms(network, len(classes))]
 
 
 METHOD = Method(
-    summary="a residual for the layers that a domain chooses",
+    summary="a residual for the layers that a domain selects",
     paper="Wallingford et al., CVPR 2022",
-    cost="the weights of the chosen layers",
+    cost="the weights of the selected layers",
     build=build,
     options=Options,
 )

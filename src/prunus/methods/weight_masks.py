@@ -1,8 +1,8 @@
-"""Masks over single weights: Piggyback, and the affine transformations of Mancini et al. that contain it.
+"""Masks over single weights: Piggyback, and the affine transformations of Mancini et al. that generalize it.
 
 Mallya et al., ECCV 2018: W * M. Mancini et al., ECCVW 2018: k0 W + k1 + k2 M. Mancini et al., 2020:
-k0 W + k1 + k2 M + k3 W * M. W: frozen weights of a convolution, M: a domain's 0/1 mask, k: learned, one of each per
-convolution and domain.
+k0 W + k1 + k2 M + k3 W * M. W: frozen weights of a convolution. M: 0/1 mask of a domain. k: learned coefficients, one
+set per convolution and domain.
 
 Legend: D = domains, K = coefficients of all convolutions.
 """
@@ -27,28 +27,28 @@ from prunus.methods.method import Method
 
 
 class Options(Settings):
-    """Where the scores of the masks start, and above which value a weight takes part; Piggyback's own values."""
+    """The initial score of a weight and its threshold; the defaults are Piggyback's."""
 
-    start: float = Field(default=1e-2, description="score of every weight at the start")
-    threshold: float = Field(default=5e-3, description="score above which a weight takes part")
+    start: float = Field(default=1e-2, description="initial score of every weight")
+    threshold: float = Field(default=5e-3, description="score above which a weight is used")
 
 
 def affine(weight: Tensor, mask: Tensor, k: Tensor) -> Tensor:
-    """Transform weights by a mask: k0 W + k1 + k2 M, and + k3 W * M where there is a fourth coefficient."""
+    """Return k0 W + k1 + k2 M, plus k3 W * M if there is a fourth coefficient."""
     transformed = k[0] * weight + k[1] + k[2] * mask
     return transformed + k[3] * weight * mask if len(k) > 3 else transformed
 
 
 class AffineSwitches(Switches):
-    """A switch per weight, and the coefficients with which weights and masks are combined."""
+    """One switch per weight, and the coefficients that combine weights and masks."""
 
     def __init__(self, layout: SwitchLayout, num_domains: int, options: Options, num_coefficients: int) -> None:
         super().__init__(layout, num_domains, options.start, options.threshold)
-        identity = torch.tensor([1.0] + [0.0] * (num_coefficients - 1))  # every domain starts as the backbone
+        identity = torch.tensor([1.0] + [0.0] * (num_coefficients - 1))  # starts with the backbone's weights
         self.coefficients_DK = nn.Parameter(identity.repeat(num_domains, len(layout.convs)))
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Give the convolution weights as one domain sees them."""
+        """Return the convolution weights of a domain."""
         bits = self.bits(domain)
         k = self.coefficients_DK[domain].view(len(bits), -1)
         return {
@@ -57,16 +57,16 @@ class AffineSwitches(Switches):
         }
 
     def adam_rows(self) -> list[nn.Parameter]:
-        """Learn scores and coefficients with Adam."""
+        """Return scores and coefficients, which Adam learns."""
         return [self.scores_DM, self.coefficients_DK]
 
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count a bit per weight and the coefficients; every weight takes part, whatever its bit."""
+        """Count one bit per weight and the coefficients; every weight is used, even if its bit is 0."""
         return Cost(switches=self.layout.num_switches, weights=self.coefficients_DK.shape[1])
 
 
 def build_piggyback(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Multiply every weight by its bit; the norms stay the backbone's."""
+    """Multiply every weight by its bit, and keep the norms of the backbone."""
     return [Switches(switch_layout(backbone.network, "weight"), len(classes), options.start, options.threshold)]
 
 
@@ -76,7 +76,7 @@ def build_weight_transform(backbone: Backbone, classes: Sequence[int], options: 
 
 
 def build_affine_masks(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Take the general affine form."""
+    """Use the general affine form."""
     return _build_affine(backbone, classes, options, 4)
 
 
