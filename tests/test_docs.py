@@ -171,3 +171,11 @@ def test_the_runtime_page_shows_what_was_measured_and_it_is_as_fast_as_wanted() 
     readme = (ROOT / "README.md").read_text()
     assert f"{times['ONNX dense'][0]:.2f} ms in ONNX Runtime, {times['PyTorch dense'][0]:.2f} ms in PyTorch" in readme
     assert f"**{sum(times['Prunus']) / len(times['Prunus']):.2f} ms**" in readme
+
+
+def test_every_file_that_the_architecture_page_names_exists() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    names = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
+    places = (ROOT, ROOT / "src" / "prunus", ROOT / "src" / "prunus" / "methods")
+    assert len(names) > 30
+    assert [name for name in names if not any((place / name).is_file() for place in places)] == []
