@@ -21,8 +21,8 @@ from torch.profiler import ProfilerActivity, profile
 from prunus.backbone.zoo import load_backbone
 from prunus.config import BackboneChoice
 from prunus.masks.network import MultiDomainNet
-from prunus.measure.machine import describe_machine
 from prunus.methods.table import METHODS, adapt
+from prunus.timing.machine import describe_machine
 
 BASELINE = "bn"
 

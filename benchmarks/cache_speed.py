@@ -25,8 +25,8 @@ from prunus.data.layouts import open_domain
 from prunus.data.loading import load_images
 from prunus.data.sources import ZipSource, open_source
 from prunus.images import Preprocess, read_image
-from prunus.measure.machine import describe_machine
 from prunus.samples import demo_names
+from prunus.timing.machine import describe_machine
 
 BATCH = 32
 ROUNDS = 5

@@ -21,7 +21,7 @@ from prunus.bundle.dtypes import STORED, DType
 from prunus.bundle.file import bundle_bytes
 from prunus.bundle.index import encode_index
 from prunus.evaluation.packing import pack_run
-from prunus.measure.machine import describe_machine
+from prunus.timing.machine import describe_machine
 from prunus.training.run import open_run
 
 DTYPES: tuple[DType, ...] = ("float32", "float16")

@@ -29,7 +29,7 @@ from prunus.bundle.dtypes import DType
 from prunus.bundle.file import write_bundle
 from prunus.config import BackboneChoice
 from prunus.errors import PrunusError
-from prunus.measure.machine import describe_machine
+from prunus.timing.machine import describe_machine
 
 NETWORKS = {"wrn28_4": 64, "timm/resnet50": 224, "timm/mobilenetv2_100": 224, "timm/mobilenetv3_large_100": 224}
 DTYPES: tuple[DType, ...] = ("float32", "float16", "bfloat16")

@@ -35,8 +35,8 @@ from prunus.graph.operations import Conv
 from prunus.lowering.build import build_graph
 from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
-from prunus.measure.machine import describe_machine
 from prunus.methods.table import METHODS, adapt
+from prunus.timing.machine import describe_machine
 
 ROUNDS = 200
 

@@ -30,10 +30,10 @@ from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice
 from prunus.errors import PrunusError
-from prunus.measure.machine import describe_machine
 from prunus.onnx.model import domain_model
 from prunus.runtime._native import available_kernels
 from prunus.runtime.native_engine import NativeEngine
+from prunus.timing.machine import describe_machine
 from prunus.timing.turns import take_turns
 
 NETWORKS = {"wrn28_4": 64, "timm/resnet50": 224}

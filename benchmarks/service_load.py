@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.http_load import Outcome, Question, ask, form_request
-from prunus.measure.machine import describe_machine
 from prunus.runtime.predictor import Predictor
 from prunus.samples import bundled
+from prunus.timing.machine import describe_machine
 
 IMAGES = 40  # of each domain
 LEAST_SPEED_UP = 1.5  # of many at a time over one at a time; less is not worth batching

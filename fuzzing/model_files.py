@@ -36,10 +36,10 @@ from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes, read_bundle
 from prunus.errors import BundleError
-from prunus.measure.machine import describe_machine
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.runtime.predictor import Predictor
+from prunus.timing.machine import describe_machine
 from prunus.verbs.inspect import inspect
 
 MAX_SECONDS = 10

@@ -24,8 +24,8 @@ from benchmarks.service_load import memory_mb, running_service
 from fuzzing.damage import model as small_model
 from fuzzing.hostile_uploads import HOSTILE, picture
 from prunus.bundle.file import write_bundle
-from prunus.measure.machine import describe_machine
 from prunus.runtime.predictor import Predictor
+from prunus.timing.machine import describe_machine
 
 MAX_GROWTH_MB = 16  # of memory, from a tenth of the requests to the end
 MAX_SECONDS = 120  # for any answer

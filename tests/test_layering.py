@@ -29,12 +29,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backbone": {"config", "images", "samples"},
     "masks": {"backbone"},
     "methods": {"masks", "backbone", "config", "measure", "losses"},
-    "measure": {"bundle", "config", "data", "graph", "images", "probabilities"},
+    "measure": {"benchmarks", "bundle", "config", "data", "graph", "images", "probabilities"},
     "run_folder": set(),
     "training": LEARNING | {"losses", "measure", "run_folder"},
     "evaluation": {
         *("backbone", "bundle", "config", "data", "lowering", "measure", "methods", "probabilities", "recipes"),
-        *("runtime", "training"),
+        *("runtime", "timing", "training"),
     },
     "comparison": {
         *("backbone", "config", "data", "evaluation", "losses", "measure", "methods", "recipes", "report"),

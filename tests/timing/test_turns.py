@@ -1,11 +1,7 @@
-"""Engines are timed in turns, and the numbers are what was measured."""
+"""Engines are timed in turns."""
 
-import os
 import time
 
-import pytest
-
-from prunus.measure.machine import describe_machine, usable_processors
 from prunus.timing.turns import WARM_UP, take_turns
 
 
@@ -29,16 +25,3 @@ def test_the_order_changes_from_round_to_round() -> None:
     rounds = [tuple(calls[first : first + 8 : 2]) for first in range(0, len(calls), 8)]
     assert len(set(rounds)) > 3
     assert all(sorted(each) == [0, 1, 2, 3] for each in rounds)
-
-
-def test_the_machine_is_named_with_its_cores() -> None:
-    assert " cores, Python 3." in describe_machine()
-
-
-def test_processors_that_this_process_may_not_use_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
-    assert usable_processors() == 2
-    assert ", 2 of 64 cores, " in describe_machine()
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert usable_processors() == 64

@@ -15,10 +15,7 @@ from prunus.cli.app import app
 from prunus.config import BackboneChoice
 from prunus.errors import UnknownNameError
 from prunus.lowering.pack import pack
-from prunus.measure.bundle_cost import bundle_costs
 from prunus.methods.table import adapt
-from prunus.timing.speeds import promised_speed_up
-from tests.makers.graph_bundles import random_bundle, varied_graph
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +53,6 @@ def test_every_engine_is_timed_for_every_domain_and_number_of_threads(model: Pat
     for gain in found.gains:
         assert gain.realised == pytest.approx(gain.speed_up / gain.promised)
     assert {(gain.domain, gain.threads) for gain in found.gains} == {(d, t) for d in ("birds", "signs") for t in (1, 2)}
-
-
-def test_the_promise_is_the_share_of_multiply_accumulates() -> None:
-    bundle = random_bundle(varied_graph(3), 12, density=0.5, seed=3)
-    dense = used = 0
-    for layer, conv in bundle.manifest.convs.items():
-        area = conv.kernel[0] * conv.kernel[1]
-        dense += conv.out_channels * conv.in_channels * area * conv.positions
-        used += int((bundle.weight(layer, bundle.mask("a", layer)) != 0).any((2, 3)).sum()) * area * conv.positions
-    assert promised_speed_up(bundle_costs(bundle), "a") == pytest.approx(dense / used)
 
 
 def test_what_is_not_installed_is_left_out_and_said(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

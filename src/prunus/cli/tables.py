@@ -31,7 +31,10 @@ def command(as_json: AsJson = False) -> None:
                 continue
             printed = row.printed
             computed = row.computed
-            cells = [f"{printed.s:.0f}{'*' if row.mended.s != printed.s else ''}", f"{computed.s - row.mended.s:+.1f}"]
+            cells = [
+                f"{printed.s:.0f}{'*' if row.corrected.s != printed.s else ''}",
+                f"{computed.s - row.corrected.s:+.1f}",
+            ]
             for old, new in ((printed.s_o, computed.s_o), (printed.s_p, computed.s_p), (printed.s_e, computed.s_e)):
                 cells += [f"{old:g}", "-" if new is None else f"{100 * (new / old - 1):+.2f}"]
             table.add_row(printed.method, *cells)
@@ -39,4 +42,4 @@ def command(as_json: AsJson = False) -> None:
     typer.echo("S is recomputed from the accuracies; S_O, S_P and S_E from the printed S. * compared with 280.")
     typer.echo("Mistakes in the paper:")
     for slip in SLIPS:
-        typer.echo(f"- {slip.benchmark}, {slip.where}: printed {slip.printed}, should be {slip.mended}: {slip.why}")
+        typer.echo(f"- {slip.benchmark}, {slip.where}: printed {slip.printed}, should be {slip.corrected}: {slip.why}")

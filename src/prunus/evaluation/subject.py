@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prunus.backbone.device import choose_device
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.file import bundle_bytes
+from prunus.bundle.file import bundle_size
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import Recipe
 from prunus.errors import BackboneError, BundleError
@@ -16,12 +16,12 @@ from prunus.evaluation.packing import domain_entries, pack_run
 from prunus.lowering.pack import is_packable
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
-from prunus.measure.machine import usable_processors
 from prunus.methods.costs import network_costs
 from prunus.methods.table import choose_method
 from prunus.probabilities import Logits
 from prunus.recipes import parse_recipe
 from prunus.runtime.predictor import Predictor
+from prunus.timing.machine import usable_processors
 from prunus.training.loop import net_logits
 from prunus.training.run import TrainedRun, open_run
 
@@ -60,7 +60,7 @@ def _open_run(path: Path, device: str) -> Subject:
         _recipe_costs(bundle, run.recipe) if bundle else network_costs(run.net, run.backbone.probe),
         (run.checkpoint.step, run.checkpoint.total_steps),
         run.net.dense_bytes(),
-        len(bundle_bytes(bundle)) if bundle else None,
+        bundle_size(bundle) if bundle else None,
     )
 
 

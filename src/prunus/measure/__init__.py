@@ -1,1 +1,1 @@
-"""What a model costs and how well it does."""
+"""Typed results, and the numbers in them: costs, accuracies and scores."""

@@ -1,4 +1,4 @@
-"""The share of images that a network classifies rightly."""
+"""The share of images that a network classifies correctly."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ Labels = npt.NDArray[np.int64]
 
 
 def num_crops(crops: Crops, mirrored: bool, preprocess: Preprocess) -> int:
-    """Resolve the paper's rule: 1 crop where images come cropped, 5 without mirror, 10 with."""
+    """Return a number of crops; the paper's rule is 1 for cropped images, else 5, or 10 if they may be mirrored."""
     if crops != "paper":
         return crops
-    come_cropped = preprocess.fit == "squash" or preprocess.resize == preprocess.size
-    return 1 if come_cropped else 10 if mirrored else 5
+    is_cropped = preprocess.fit == "squash" or preprocess.resize == preprocess.size
+    if is_cropped:
+        return 1
+    return 10 if mirrored else 5
 
 
 def classify(logits: Logits, images: ImageSet, preprocess: Preprocess, crops: int = 1, batch_size: int = 256) -> Labels:
-    """Find the most probable class of every image."""
+    """Return the most probable class of every image."""
     parts = [images.images[start : start + batch_size] for start in range(0, len(images), batch_size)]
-    found: Labels = np.concatenate([crop_probabilities(logits, part, preprocess, crops).argmax(1) for part in parts])
-    return found
+    labels = [crop_probabilities(logits, part, preprocess, crops).argmax(1) for part in parts]
+    return np.concatenate(labels)
 
 
 def accuracy(logits: Logits, images: ImageSet, preprocess: Preprocess, crops: int = 1, batch_size: int = 256) -> float:
-    """Classify every image and count the right answers."""
+    """Return the share of images whose most probable class is the labelled one."""
     return float((classify(logits, images, preprocess, crops, batch_size) == images.labels).mean())

@@ -1,10 +1,15 @@
-"""The scores of the Visual Decathlon and of the paper: pure arithmetic on accuracies and cost ratios."""
+"""The scores of the Visual Decathlon and of the paper, computed from accuracies and cost ratios."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
+from prunus.benchmarks import Benchmark
+from prunus.errors import DataError
 from prunus.measure.result import Result
+
+SMALLEST_RATIO = 1e-6
 
 
 class Scores(Result):
@@ -14,6 +19,16 @@ class Scores(Result):
     s_o: float | None
     s_p: float | None
     s_e: float | None
+
+
+class BenchmarkScore(Result):
+    """The scores of one method on a benchmark, and the numbers they were computed from."""
+
+    benchmark: str
+    accuracies: dict[str, float]
+    sets_in_benchmark: int
+    feature_score: float
+    scores: Scores
 
 
 def decathlon_score(accuracies: Sequence[float], finetuned: Sequence[float]) -> float:
@@ -40,3 +55,23 @@ def efficiency_scores(
     s_p = None if not params_ratio else score / params_ratio
     s_e = None if s_o is None or s_p is None or not feature_score else s_o * s_p / feature_score**2
     return Scores(s=score, s_o=s_o, s_p=s_p, s_e=s_e)
+
+
+def score_benchmark(
+    benchmark: Benchmark, accuracies: Mapping[str, float], macs_ratio: float | None, params_ratio: float | None
+) -> BenchmarkScore:
+    """Score accuracies on some sets of a benchmark against its published references."""
+    for name, ratio in (("macs", macs_ratio), ("params", params_ratio)):
+        if ratio is not None and not SMALLEST_RATIO <= ratio < math.inf:
+            raise DataError(f"{name} is a ratio to the backbone and must be above 0, got {ratio}")
+    references = [benchmark.find(name) for name in accuracies]
+    finetuned = [reference.finetune_accuracy for reference in references]
+    feature_score = decathlon_score([reference.feature_accuracy for reference in references], finetuned)
+    score = decathlon_score(list(accuracies.values()), finetuned)
+    return BenchmarkScore(
+        benchmark=benchmark.name,
+        accuracies=dict(accuracies),
+        sets_in_benchmark=len(benchmark.sets),
+        feature_score=feature_score,
+        scores=efficiency_scores(score, macs_ratio, params_ratio, feature_score),
+    )

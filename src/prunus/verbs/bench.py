@@ -7,9 +7,9 @@ from pathlib import Path
 
 from prunus.errors import DataError
 from prunus.measure.bundle_cost import bundle_costs
-from prunus.measure.machine import describe_machine, usable_processors
 from prunus.measure.speed import Benchmark, Speed
 from prunus.runtime.predictor import Predictor
+from prunus.timing.machine import describe_machine, usable_processors
 from prunus.timing.rivals import Rivals
 from prunus.timing.speeds import compare_with_dense, measure_speeds
 

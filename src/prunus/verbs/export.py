@@ -9,10 +9,10 @@ from prunus.runtime.predictor import Predictor
 
 
 def export(model: str | Path, onnx: str | Path, single: bool = False) -> list[Path]:
-    """Write ONNX models of a model file into a folder; what answers differently from it is not kept.
+    """Write ONNX models of a model file into a folder; each is checked against the file, and removed if it differs.
 
     Args:
-        single: one model with the domain's number as an input, instead of one smaller model per domain.
+        single: write one model with the domain's number as an input, instead of one smaller model per domain.
     """
     predictor = Predictor(model)
     return (export_single if single else export_domains)(predictor, Path(onnx))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prunus.backbone.zoo import load_backbone
+from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.config import BackboneChoice
 from prunus.methods.costs import network_costs
 from prunus.methods.table import METHODS, adapt
@@ -23,7 +23,7 @@ class Option:
 
 @dataclass(frozen=True)
 class MethodDescription:
-    """One method; `params_ratio` is for the source domain and nine more on the example network, nothing pruned yet."""
+    """One method; its ratios are for the source domain and nine more on the example network, before pruning."""
 
     name: str
     summary: str
@@ -39,24 +39,21 @@ class MethodDescription:
 def methods() -> list[MethodDescription]:
     """Describe all methods of the table."""
     backbone = load_backbone(BackboneChoice(name=EXAMPLE))
-    classes = {f"domain {place}": ("a", "b") for place in range(NUM_DOMAINS)}
-    found = []
-    for name, method in METHODS.items():
-        costs = network_costs(adapt(backbone, classes, name), backbone.probe)
-        found.append(
-            MethodDescription(
-                name,
-                method.summary,
-                method.paper,
-                method.cost,
-                {
-                    key: Option(each.default, each.description or "")
-                    for key, each in method.options.model_fields.items()
-                },
-                method.has_budget,
-                method.masked,
-                costs.params_ratio(with_source=True),
-                costs.mean_macs_ratio(),
-            )
-        )
-    return found
+    return [_describe(name, backbone) for name in METHODS]
+
+
+def _describe(name: str, backbone: Backbone) -> MethodDescription:
+    method = METHODS[name]
+    classes = {f"domain {number}": ("a", "b") for number in range(NUM_DOMAINS)}
+    costs = network_costs(adapt(backbone, classes, name), backbone.probe)
+    return MethodDescription(
+        name,
+        method.summary,
+        method.paper,
+        method.cost,
+        {key: Option(field.default, field.description or "") for key, field in method.options.model_fields.items()},
+        method.has_budget,
+        method.masked,
+        costs.params_ratio(with_source=True),
+        costs.mean_macs_ratio(),
+    )

@@ -18,11 +18,11 @@ def serve(
     examples: str | Path | None = None,
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Answer predictions of a model file over HTTP until SIGINT or SIGTERM; what was accepted is answered first.
+    """Serve predictions of a model file over HTTP until SIGINT or SIGTERM; accepted requests are answered first.
 
     Args:
         examples: a folder `<domain>/<image>` for the page, or "demo:" for images of the bundled domains.
-        ready: is called with the address once the service answers.
+        ready: called with the address once the service is up.
     """
     settings = settings or ServeSettings()
     predictor = Predictor(model, settings.threads)

@@ -1,4 +1,4 @@
-"""List backbones: how large they are, what they see, and where their weights come from."""
+"""List backbones: their size, their input, and the origin of their weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prunus.methods.costs import dense_costs
 
 @dataclass(frozen=True)
 class ZooRow:
-    """One backbone."""
+    """One backbone; `switches` counts its kernels and `macs` one image."""
 
     name: str
     input_size: int

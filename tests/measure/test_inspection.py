@@ -15,8 +15,7 @@ from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.cli.app import app
 from prunus.graph.operations import Conv
 from prunus.images import Preprocess
-from prunus.measure.bundle_cost import bundle_costs
-from prunus.verbs.inspect import inspect
+from prunus.measure.inspection import inspect_file
 
 LAYERS = [f"stages.{each}.blocks.downsampling.with.a.long.name.conv{each}" for each in range(3)]
 
@@ -49,7 +48,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_shares_are_of_the_network_before_pruning(model: Path) -> None:
-    found = inspect(model)
+    found = inspect_file(model)
     assert [(layer.num_kernels, layer.kept, layer.channels) for layer in found.layers] == [
         (24, 8, (4, 3)),
         (32, 8, (4, 4)),
@@ -62,43 +61,14 @@ def test_shares_are_of_the_network_before_pruning(model: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_type_of_the_numbers_is_named_and_only_their_bytes_change(model: Path, dtype: DType) -> None:
-    whole = inspect(model)
+    whole = inspect_file(model)
     write_bundle(model, read_bundle(model), dtype)
-    found = inspect(model)
+    found = inspect_file(model)
     assert (whole.dtype, found.dtype) == ("float32", dtype)
     assert (found.layers, found.sharing) == (whole.layers, whole.sharing)
     halves = {name for name, count in whole.bytes_by_part.items() if 0 < found.bytes_by_part[name] * 2 == count}
     assert halves == (set() if dtype == "float32" else {"weights of the kept kernels", "classifiers"})
     assert f": odd, {dtype}, 5 domains" in CliRunner().invoke(app, ["inspect", str(model)]).output.replace("\n", "")
-
-
-def test_costs_are_relative_to_the_network_before_pruning() -> None:
-    conv = Conv(op="conv", inputs=(0,), layer="c", channels=(2, 3), was=(4, 6), kernel=(2, 2))
-    preprocess = Preprocess(size=4, resize=4, mean=(0, 0, 0), std=(1, 1, 1))
-    manifest = Manifest(
-        backbone="odd",
-        image_size=4,
-        graph=(conv,),
-        domains={"a": DomainEntry(classes=("x",), preprocess=preprocess)},
-        dense_bytes=1,
-        provenance={},
-    )
-    arrays: dict[str, Array] = {
-        "union/c": pack_bits(np.array([True, True, False, True, False, False])),
-        "kernels/c": np.ones((3, 2, 2), np.float32),
-        "mask/a/c": pack_bits(np.array([True, True, True])),
-        "norm/a/0.bias": np.ones(2, np.float32),
-        "head/a/weight": np.ones((1, 18), np.float32),
-        "head/a/bias": np.ones(1, np.float32),
-    }
-    costs = bundle_costs(Bundle(manifest, arrays), has_switches=True)
-    assert (costs.usage("a"), costs.union()) == (3 / 24, 3 / 24)
-    assert (costs.macs("a"), costs.dense_macs()) == (3 * 4 * 9, 24 * 4 * 9)
-    assert costs.params_bits() == 32 * 3 * 4 + 24
-    assert costs.dense_bits() == 32 * 24 * 4
-    assert costs.own[0].side_bits == 32 * (2 + 18 + 1)
-    assert bundle_costs(Bundle(manifest, arrays), True, "filter").params_bits() == 32 * 3 * 4 + 4
-    assert bundle_costs(Bundle(manifest, arrays), True, "input_channel").params_bits() == 32 * 3 * 4 + 6
 
 
 def test_the_tables_fit_80_columns_with_every_layer_on_one_line(model: Path) -> None:

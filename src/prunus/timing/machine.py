@@ -8,22 +8,23 @@ from pathlib import Path
 
 
 def usable_processors() -> int:
-    """Count the processors that this process may use; a container's share of their time is not seen."""
+    """Count the processors that this process may use; limits on CPU time, as in containers, are not seen."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def describe_machine() -> str:
-    """Name the processor, how many cores of it may be used, and the Python."""
+    """Name the processor, its usable cores and the Python version."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
     processor = ", ".join(sorted(names)) or platform.processor() or platform.machine()
     fields = [_field(lines, name) for name in ("cpu family", "model")]
-    if all(fields):  # virtual machines often give a name that many processors share
+    if all(fields):  # virtual machines often report a name that many processors share
         processor += f" (family {fields[0]}, model {fields[1]})"
-    usable, present = usable_processors(), os.cpu_count()
+    usable = usable_processors()
+    present = os.cpu_count()
     cores = f"{usable} cores" if usable == present else f"{usable} of {present} cores"
     return f"{processor}, {cores}, Python {platform.python_version()}"
 
