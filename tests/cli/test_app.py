@@ -1,0 +1,73 @@
+"""How the command ends: exit codes, and one line for everything that the user can fix."""
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from prunus.cli import app as application
+from prunus.cli.app import GROUPS, main
+from prunus.errors import DataError, TrainingInterrupted
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[BaseException], str]:
+    """Return a function that lets the command raise an error and returns its exit code and what it prints."""
+
+    def run(error: BaseException) -> str:
+        def broken() -> None:
+            raise error
+
+        monkeypatch.setattr(application, "app", broken)
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return f"{stop.value.code} {capsys.readouterr().err}"
+
+    return run
+
+
+def _missing(package: str) -> ModuleNotFoundError:
+    return ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (DataError("no such thing"), "1 error: no such thing\n"),
+        (TrainingInterrupted("saved at step 3"), "130 stopped: saved at step 3\n"),
+        (KeyboardInterrupt(), "130 stopped: interrupted; files that were already saved are intact\n"),
+        (PermissionError(13, "Permission denied", "a.toml"), "1 error: a.toml: Permission denied\n"),
+        (OSError("strange"), "1 error: the system: strange\n"),
+        (DataError("as [red]written[/]"), "1 error: as [red]written[/]\n"),
+    ],
+)
+def test_errors_are_one_line_and_an_exit_code(
+    fail: Callable[[BaseException], str], error: BaseException, expected: str
+) -> None:
+    assert fail(error) == expected
+
+
+@pytest.mark.parametrize(("package", "extra"), [("torch", "train"), ("timm", "train"), ("onnxruntime", "onnx")])
+def test_a_missing_package_names_the_extra_that_installs_it(
+    fail: Callable[[BaseException], str], package: str, extra: str
+) -> None:
+    said = fail(_missing(package))
+    assert said.startswith("1 error: this command needs")
+    assert f"pip install 'prunus[{extra}]'" in said
+
+
+def test_a_missing_package_of_our_own_is_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise _missing("prunus.gone")
+
+    monkeypatch.setattr(application, "app", broken)
+    with pytest.raises(ModuleNotFoundError, match="gone"):
+        main()
+
+
+def test_every_command_module_is_in_exactly_one_group() -> None:
+    grouped = [module.__name__ for modules in GROUPS.values() for module in modules]
+    loaded = {
+        name for name, module in sys.modules.items() if name.startswith("prunus.cli.") and hasattr(module, "command")
+    }
+    assert sorted(grouped) == sorted(loaded)

@@ -1,0 +1,94 @@
+"""`prunus bench`: its table, its explanations and its options."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from prunus.cli.app import app
+from prunus.measure.speed import Benchmark, Gain, Speed, Timing
+
+RESULTS = Benchmark(
+    model="model.prunus",
+    backbone="wrn14_2",
+    image_size=64,
+    batch=16,
+    machine="a machine",
+    prunus_engine="avx2",
+    versions={"numpy": "2.0"},
+    speeds=tuple(
+        Speed(
+            engine=engine,
+            threads=threads,
+            domain=domain,
+            latency=Timing(median_ms=ms / threads, p95_ms=2 * ms / threads),
+            images_per_second=1234 * threads,
+        )
+        for threads in (1, 2)
+        for engine, domain, ms in (("Prunus", "birds", 2.5), ("Prunus", "flowers", 5.0), ("ONNX dense", None, 10.0))
+    ),
+    gains=tuple(
+        Gain(domain=domain, threads=1, promised=5.0, speed_up=speed_up, realised=speed_up / 5)
+        for domain, speed_up in (("birds", 4.0), ("flowers", 2.0))
+    ),
+    missing={"PyTorch dense": "torch is not installed"},
+)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """Return the arguments with which the benchmark was called."""
+    seen: list[tuple[object, ...]] = []
+
+    def bench(*arguments: object) -> Benchmark:
+        seen.append(arguments)
+        return RESULTS
+
+    monkeypatch.setattr("prunus.verbs.bench.bench", bench)
+    return seen
+
+
+def _lines(*options: str) -> list[str]:
+    result = CliRunner().invoke(app, ["bench", "model.prunus", *options], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    return [line.strip() for line in result.output.splitlines()]
+
+
+def _row(lines: Sequence[str], *start: str) -> list[str]:
+    return next(line.split() for line in lines if line.split()[: len(start)] == list(start))
+
+
+def test_every_engine_is_a_row_with_its_times_and_gains(calls: list[tuple[object, ...]]) -> None:
+    lines = _lines()
+    assert _row(lines, "Prunus", "birds") == ["Prunus", "birds", "2.500", "5.000", "1,234", "4.00", "x", "80%"]
+    assert _row(lines, "ONNX", "dense") == ["ONNX", "dense", "10.0", "20.0", "1,234"]
+    assert _row(lines, "Prunus", "mean") == ["Prunus", "mean", "3.00", "x", "60%"]
+
+
+def test_numbers_of_threads_have_a_table_each(calls: list[tuple[object, ...]]) -> None:
+    text = "\n".join(_lines())
+    assert text.count("model.prunus (wrn14_2, 64 px), 1 thread, Prunus on avx2") == 1
+    assert text.count("2 threads, Prunus on avx2") == 1
+    assert text.count("mean") == 1  # nothing was gained with two threads
+
+
+def test_what_was_not_timed_and_the_machine_are_named(calls: list[tuple[object, ...]]) -> None:
+    lines = _lines()
+    assert "PyTorch dense was not timed: torch is not installed" in lines
+    assert "a machine; Prunus on avx2; numpy 2.0" in lines
+
+
+def test_columns_are_explained_only_when_asked(calls: list[tuple[object, ...]]) -> None:
+    explanation = "of ideal: speed-up divided by the reduction in multiply-accumulates"
+    assert explanation not in _lines()
+    assert explanation in _lines("--explain")
+
+
+def test_options_reach_the_benchmark(calls: list[tuple[object, ...]]) -> None:
+    _lines("--threads", "1", "--threads", "2", "--domain", "birds", "--batch", "3", "--rounds", "4")
+    _lines()
+    assert calls == [
+        (Path("model.prunus"), [1, 2], ["birds"], 3, 4),
+        (Path("model.prunus"), None, (), 16, 50),
+    ]

@@ -1,0 +1,85 @@
+"""`prunus compare`: what it passes on and what it prints."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from prunus.cli.app import app
+from prunus.errors import RecipeError, TrainingError
+from prunus.measure.comparison import Comparison, ComparisonRow
+
+ROW = ComparisonRow(
+    name="union-0.5",
+    method="union",
+    options={},
+    budget=0.5,
+    largest_usage=0.4,
+    union=0.4,
+    macs_ratio=0.4,
+    params_ratio=0.5,
+    stored_bytes=1000,
+    accuracies={"birds": 0.9},
+    mean_accuracy=0.9,
+    scores=None,
+)
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def failed() -> dict[str, str]:
+    return {}
+
+
+@pytest.fixture
+def calls() -> list[tuple[Any, ...]]:
+    return []
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calls: list[tuple[Any, ...]], failed: dict[str, str]) -> Run:
+    def compare(*arguments: Any) -> Comparison:  # noqa: ANN401
+        calls.append(arguments)
+        return Comparison(domains=("birds",), backbone="wrn14_2", split="test", rows=(ROW,), failed=failed)
+
+    monkeypatch.setattr("prunus.verbs.compare.compare", compare)
+    (tmp_path / "recipe.toml").write_text('backbone = "wrn14_2"\ndomains = ["birds"]\n')
+    return lambda *options: CliRunner().invoke(app, ["compare", str(tmp_path / "recipe.toml"), *options])
+
+
+def test_the_table_and_the_files_are_shown(run: Run) -> None:
+    output = run("--out", "there").output
+    assert "union" in output
+    assert "90.0" in output
+    assert "Written to there: comparison.csv, .json, .md and .tex" in output
+
+
+def test_options_reach_the_comparison(run: Run, calls: list[tuple[Any, ...]]) -> None:
+    run("--methods", "union,ba2", "--budgets", "0.5,0.25", "--set", "seed=3", "--no-cache", "--split", "train")
+    recipe, out, methods, budgets, _, device, use_cache, split = calls[0]
+    assert recipe.seed == 3
+    assert (out, methods, budgets) == (Path("runs/compare"), "union,ba2", [0.5, 0.25])
+    assert (device, use_cache, split) == ("auto", False, "train")
+
+
+def test_json_is_the_comparison(run: Run) -> None:
+    content = json.loads(run("--json").stdout)
+    assert Comparison.model_validate(content).rows == (ROW,)
+
+
+def test_budgets_that_are_no_numbers_are_refused(run: Run, calls: list[tuple[Any, ...]]) -> None:
+    error = run("--budgets", "0.5;1").exception
+    assert isinstance(error, RecipeError)
+    assert "--budgets must be numbers separated by commas" in str(error)
+    assert calls == []
+
+
+def test_rows_that_failed_are_an_error_after_the_table(run: Run, failed: dict[str, str]) -> None:
+    failed["ba2-1"] = "the loss is not a number"
+    result = run()
+    assert "Written to" in result.output
+    assert isinstance(result.exception, TrainingError)
+    assert str(result.exception) == "ba2-1: the loss is not a number"

@@ -1,0 +1,54 @@
+"""`prunus demo`: its summary, without the training run."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from prunus.cli.app import app
+from prunus.measure.evaluation import Demonstration
+from tests.makers.run_folders import results
+
+
+def _demonstrate(monkeypatch: pytest.MonkeyPatch, *options: str, **changes: object) -> str:
+    feature = results("feature", None, {"birds": 0.8, "flowers": 0.7}, (1.0, 1.0))
+    guesses = [{"label": "owl", "probability": 0.75}]
+    example = {"domain": "birds", "file": "test/owl/1.png", "truth": "owl", "predictions": guesses}
+    content = results() | {"baselines": {"feature": feature}, "example": example, "report": None} | changes
+    monkeypatch.setattr("prunus.verbs.demo.demo", lambda *_: Demonstration.model_validate(content))
+    result = CliRunner().invoke(app, ["demo", *options], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_summary_says_size_cost_and_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = _demonstrate(monkeypatch)
+    assert (
+        "One file of 0.90 MB serves all 2 domains with 50 % of the backbone's parameters and 40 % of its computation "
+        "per image. It is 5.0 points more accurate than the backbone's frozen features."
+    ) in output
+    assert "Written to runs/demo: results.json, bench.json, model.prunus, plots" in output
+    assert "Next: prunus predict runs/demo/model.prunus IMAGE --domain birds" in output
+
+
+def test_a_loss_of_accuracy_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "15.0 points less accurate" in _demonstrate(monkeypatch, mean_accuracy=0.6)
+
+
+@pytest.mark.parametrize(("truth", "verdict"), [("owl", "correct"), ("wren", "wrong: it is 'wren'")])
+def test_the_example_is_compared_with_the_truth(monkeypatch: pytest.MonkeyPatch, truth: str, verdict: str) -> None:
+    guesses = [{"label": "owl", "probability": 0.75}]
+    example = {"domain": "birds", "file": "1.png", "truth": truth, "predictions": guesses}
+    expected = f"A test image of domain 'birds', 1.png: class 'owl' with 75.0 % ({verdict})."
+    assert expected in _demonstrate(monkeypatch, example=example)
+
+
+def test_the_report_is_named_or_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Report: none yet; pip install 'prunus[report]', then: prunus report runs/demo" in _demonstrate(monkeypatch)
+    assert "Report: runs/demo/report.html" in _demonstrate(monkeypatch, report="runs/demo/report.html")
+
+
+def test_json_holds_everything_and_nothing_else_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = json.loads(_demonstrate(monkeypatch, "--json"))
+    assert content["baselines"]["feature"]["mean_accuracy"] == 0.75
+    assert content["report"] is None

@@ -1,0 +1,69 @@
+"""The progress of a training run in a terminal, in a file, and while images are decoded."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from prunus.cli.progress import TrainingProgress
+from prunus.run_folder import DomainProgress, EpochReport
+
+
+def _report(validation: float | None) -> EpochReport:
+    domains = {
+        "birds": DomainProgress(1.25, 0.5, validation, 0.4),
+        "flowers": DomainProgress(0.75, 0.7, validation, 0.3),
+    }
+    return EpochReport(1, 8, domains, union=0.6, intersection=0.1)
+
+
+def _console(is_terminal: bool) -> tuple[Console, io.StringIO]:
+    text = io.StringIO()
+    return Console(file=text, width=100, force_terminal=is_terminal), text
+
+
+@pytest.mark.parametrize(("validation", "shown"), [(0.25, "25.0 % (validation)"), (None, "60.0 % (training images)")])
+def test_a_file_has_one_line_per_epoch(validation: float | None, shown: str) -> None:
+    console, text = _console(False)
+    progress = TrainingProgress("runs/a", console)
+    progress.loaded("birds", 1, 2)
+    progress.started(4, 10)
+    progress.stepped(5, 1)
+    progress.progressed(_report(None))
+    progress.epoch_ended(_report(validation))
+    progress.ended()
+    assert text.getvalue() == (
+        f"runs/a: 6 steps to go\n  epoch 2: mean accuracy {shown}, largest usage 40.0 %, union 60.0 %\n"
+    )
+
+
+def test_a_terminal_shows_a_bar_and_a_table_of_the_domains() -> None:
+    console, text = _console(True)
+    progress = TrainingProgress("runs/a", console)
+    progress.started(0, 10)
+    progress.stepped(8, 1)
+    progress.epoch_ended(_report(0.25))
+    progress.ended()
+    shown = text.getvalue()
+    assert "8/10" in shown
+    for cell in ("birds", "1.250", "50.0 %", "25.0 %", "40.0 %", "flowers", "union 60.0 %, intersection 10.0 %"):
+        assert cell in shown
+
+
+def test_decoding_has_a_bar_per_domain_and_split_in_a_terminal() -> None:
+    console, text = _console(True)
+    progress = TrainingProgress("runs/a", console)
+    for done in (1, 2):
+        progress.loaded("birds", done, 2)
+    progress.loaded("birds", 3, 5)  # another split
+    progress.started(0, 1)
+    progress.ended()
+    assert "decoding birds" in text.getvalue()
+    assert "2/2" in text.getvalue()
+    assert "3/5" in text.getvalue()
+
+
+def test_notes_are_printed_as_they_are() -> None:
+    console, text = _console(False)
+    TrainingProgress("runs/a", console).noted("skipped [bold] images")
+    assert text.getvalue() == "note: skipped [bold] images\n"
