@@ -35,7 +35,7 @@ from tests.makers.odd_networks import mean, odd_net
 class Negate(Operation):
     """-x, channel by channel."""
 
-    channel_rule: ClassVar[ChannelRule] = "each"
+    channel_rule: ClassVar[ChannelRule] = "channelwise"
 
     op: Literal["negate"]
     inputs: tuple[Value]

@@ -76,7 +76,7 @@ def test_convolving_some_rows_at_a_time_gives_the_same(monkeypatch: pytest.Monke
     bundle, images = random_bundle(GRAPH, 8), _normal(0, 2, 3, 8, 8).astype(np.float32)
     expected = NumpyEngine(bundle).logits(images, "a")
     for most in (1, 500, 1000):  # one row, several, an odd rest
-        monkeypatch.setattr("prunus.graph.compute.MOST_NUMBERS", most)
+        monkeypatch.setattr("prunus.graph.compute.MAX_COLUMN_NUMBERS", most)
         np.testing.assert_allclose(NumpyEngine(bundle).logits(images, "a"), expected, rtol=1e-5, atol=1e-6)
 
 

@@ -95,10 +95,6 @@ class Bundle:
         array = self.arrays.get(f"norm/{domain}/{key}", self.arrays.get(f"shared/{key}"))
         return None if array is None else array.astype(np.float32, copy=False)
 
-    def named(self, prefix: str) -> dict[str, Array]:
-        """Return the arrays under a prefix, by the rest of their names."""
-        return {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
-
     def layer_masks(self) -> dict[str, Bools]:
         """Return all masks: layer -> (D, O, I)."""
         kept = {layer: self.kept(layer) for layer in self.manifest.convs}

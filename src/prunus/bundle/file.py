@@ -153,7 +153,8 @@ def _text(header: FileHeader) -> str:
 
 def _names(bundle: Bundle, prefix: str) -> tuple[str, ...]:
     """Return the names of the tensors under a prefix, by the number of their operation, then by role."""
-    return tuple(sorted(bundle.named(prefix), key=lambda name: (int(name.partition(".")[0]), name)))
+    names = [name.removeprefix(prefix) for name in bundle.arrays if name.startswith(prefix)]
+    return tuple(sorted(names, key=lambda name: (int(name.partition(".")[0]), name)))
 
 
 def _joined(header: FileHeader, arrays: dict[str, Array]) -> dict[str, Array]:

@@ -1,1 +1,1 @@
-"""A network as a short list of operations, without torch: what travels in a model file and what runtimes compute."""
+"""A network as a short list of operations, without torch, as model files store it and runtimes compute it."""

@@ -1,4 +1,4 @@
-"""Activations with numpy, as torch computes them."""
+"""Activations in numpy, equal to those of torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from prunus.arrays import Values
 from prunus.graph.operations import ActivationName
 
-# exp(z**2) * erfc(z) = t * polynomial(t) with t = 1 / (1 + z / 3), to 3e-9: our own least-squares fit for z from 0 to 9
+# exp(z**2) * erfc(z) = t * polynomial(t) with t = 1 / (1 + z / 3): a least-squares fit for z from 0 to 9, within 3e-9
 TAIL = (
     0.056696716,
     -0.297529744,
@@ -26,14 +26,14 @@ TAIL = (
 
 
 def sigmoid(x: Values) -> Values:
-    """Compute 1 / (1 + exp(-x)) without ever raising e to a large power."""
+    """Compute 1 / (1 + exp(-x)) without overflow."""
     small = np.exp(-np.abs(x))
-    share: Values = np.where(x >= 0, 1, small) / (1 + small)
-    return share
+    result: Values = np.where(x >= 0, 1, small) / (1 + small)
+    return result
 
 
 def normal_share(x: Values) -> Values:
-    """Give the share of the standard normal distribution below x: what gelu multiplies by."""
+    """Compute the standard normal distribution function, which gelu multiplies by x."""
     distance = np.abs(x) * math.sqrt(0.5)
     t = 1 / (1 + distance / 3)
     tail = np.zeros_like(t)

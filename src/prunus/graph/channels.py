@@ -195,7 +195,7 @@ class ChannelFlow:
         for residual in inputs[1:]:
             residual.read |= result.read
 
-    def read_each(self, node: Node, inputs: Sequence[Channels], result: Channels) -> None:
+    def read_same(self, node: Node, inputs: Sequence[Channels], result: Channels) -> None:
         """Read the same channels of all inputs, but none that a zero of another input absorbs."""
         absorbed = np.zeros_like(result.read)
         for source in inputs:
@@ -227,14 +227,14 @@ def _summed(tensor_D: Doubles) -> Doubles:
 
 
 FORWARD: dict[ChannelRule, Callable[[ChannelFlow, Node, Sequence[Channels], int], Channels]] = {
-    "each": ChannelFlow.map,
+    "channelwise": ChannelFlow.map,
     "mixed": ChannelFlow.mix,
     "convolved": ChannelFlow.convolve,
     "joined": ChannelFlow.join,
     "appended": ChannelFlow.append,
 }
 BACKWARD: dict[ChannelRule, Callable[[ChannelFlow, Node, Sequence[Channels], Channels], None]] = {
-    "each": ChannelFlow.read_each,
+    "channelwise": ChannelFlow.read_same,
     "mixed": ChannelFlow.read_all,
     "convolved": ChannelFlow.read_kernels,
     "joined": ChannelFlow.read_joined,

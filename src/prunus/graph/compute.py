@@ -1,4 +1,4 @@
-"""The operations of a graph with numpy: pure functions of arrays, which keep the type of their numbers.
+"""The operations of a graph in numpy: pure functions of arrays, which keep the type of their numbers.
 
 Legend: N = images, C = channels, H and W = rows and columns, G = groups.
 """
@@ -13,9 +13,9 @@ from prunus.arrays import Values
 from prunus.graph.activations import ACTIVATIONS
 from prunus.graph.operations import Add, Affine, AppendZeros, Conv, LayerNorm, Mul, Operation, Pads, Pool
 
-Tensors = Mapping[str, Values]  # by role: a convolution's weight, and what the operation's `tensors` names
+Tensors = Mapping[str, Values]  # by role: those of the operation's `tensors`, and a convolution's weight
 Pair = tuple[int, int]
-MOST_NUMBERS = 2**18  # in the windows that are laid out at once: one megabyte
+MAX_COLUMN_NUMBERS = 2**18  # in the windows that are copied at once: one megabyte
 
 
 def compute(operation: Operation, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
@@ -24,26 +24,26 @@ def compute(operation: Operation, inputs: Sequence[Values], tensors: Tensors, si
 
 
 def convolve(x: Values, weight: Values, conv: Conv, groups: int, sides: Pair) -> Values:
-    """Convolve image by image and some rows at a time, so that few windows are in memory at once."""
+    """Convolve image by image and a few rows at a time, to limit the windows in memory."""
     x = _pad(x, conv.pads)
-    if weight.shape[1] == 1 and len(weight) == groups:  # depthwise: there is no sum over channels to make
+    if weight.shape[1] == 1 and len(weight) == groups:  # depthwise: no sum over channels
         return _convolve_depthwise(x, weight, conv, sides)
     matrices = weight.reshape(groups, len(weight) // groups, -1)
-    rows = max(1, MOST_NUMBERS // (groups * matrices.shape[2] * sides[1]))
+    rows = max(1, MAX_COLUMN_NUMBERS // (groups * matrices.shape[2] * sides[1]))
     result = np.empty((len(x), groups, matrices.shape[1], sides[0] * sides[1]), dtype=x.dtype)
-    for image, place in zip(x, result, strict=True):
+    for image, output in zip(x, result, strict=True):
         for first in range(0, sides[0], rows):
             count = min(rows, sides[0] - first)
             below = image[:, first * conv.stride[0] :]
             taps = list(_taps(below, conv.kernel, conv.dilation, conv.stride, (count, sides[1])))
             windows = np.stack(taps, axis=1) if len(taps) > 1 else taps[0]
             columns = windows.reshape(groups, matrices.shape[2], count * sides[1])
-            np.matmul(matrices, columns, out=place[:, :, first * sides[1] : (first + count) * sides[1]])
+            np.matmul(matrices, columns, out=output[:, :, first * sides[1] : (first + count) * sides[1]])
     return result.reshape(len(x), len(weight), *sides)
 
 
 def _convolve_used(x: Values, weight: Values, conv: Conv, sides: Pair) -> Values:
-    """Convolve with the kernels that are on: one that is off does not see an overflow, as zero times infinity would."""
+    """Convolve with the kernels in use; others ignore overflows, where zero times infinity would be NaN."""
     channels = np.flatnonzero(~np.isfinite(x).all(axis=(0, 2, 3)))
     if not channels.size:
         return convolve(x, weight, conv, conv.groups, sides)
@@ -53,8 +53,8 @@ def _convolve_used(x: Values, weight: Values, conv: Conv, sides: Pair) -> Values
     result = convolve(finite, weight, conv, conv.groups, sides)
     for channel in channels:
         first, within = channel // inputs * outputs, channel % inputs
-        own = weight[first : first + outputs, within : within + 1]
-        used = first + np.flatnonzero(own.any(axis=(1, 2, 3)))
+        kernels = weight[first : first + outputs, within : within + 1]
+        used = first + np.flatnonzero(kernels.any(axis=(1, 2, 3)))
         if used.size:
             result[:, used] += convolve(x[:, channel : channel + 1], weight[used, within : within + 1], conv, 1, sides)
     return result
@@ -69,7 +69,7 @@ def _convolve_depthwise(x: Values, weight: Values, conv: Conv, sides: Pair) -> V
 
 
 def _taps(x: Values, kernel: Pair, dilation: Pair, stride: Pair, sides: Pair) -> Iterator[Values]:
-    """Give, for every pixel of a kernel, what all windows see there."""
+    """Yield, for every pixel of a kernel, the pixels that it meets in all windows."""
     for row in range(0, kernel[0] * dilation[0], dilation[0]):
         for column in range(0, kernel[1] * dilation[1], dilation[1]):
             yield x[
@@ -121,20 +121,16 @@ def _append_zeros(operation: AppendZeros, inputs: Sequence[Values], tensors: Ten
 
 
 def _pool(pool: Pool, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:
-    x, is_max = inputs[0], pool.kind == "max"
-    was = x.shape[2:]
-    behind = [  # a window may end behind the padding, and padding may lie behind the last window
-        max((sides[axis] - 1) * pool.stride[axis] + pool.kernel[axis] - was[axis] - pool.pads[axis], 0)
-        for axis in (0, 1)
-    ]
-    x = _pad(x, (*pool.pads[:2], *behind), -np.inf if is_max else 0.0)
+    is_max = pool.kind == "max"
+    height, width = inputs[0].shape[2:]
+    x = _pad(inputs[0], pool.pads_to_last_window((height, width), sides), -np.inf if is_max else 0.0)
     first, *rest = _taps(x, pool.kernel, (1, 1), pool.stride, sides)
     result = first.copy()
     for tap in rest:
         (np.maximum if is_max else np.add)(result, tap, out=result)
     if is_max:
         return result
-    mean: Values = result / pool.window_pixels((was[0], was[1]), sides).astype(x.dtype)
+    mean: Values = result / pool.window_pixels((height, width), sides).astype(x.dtype)
     return mean
 
 

@@ -48,7 +48,7 @@ ActivationName = Literal[
 
 # how the channels of a result come from those of the inputs: each from the same channel of every input, from all
 # channels of the input, from a convolution's kernels, one input after the other, or followed by channels of zeros
-ChannelRule = Literal["each", "mixed", "convolved", "joined", "appended"]
+ChannelRule = Literal["channelwise", "mixed", "convolved", "joined", "appended"]
 
 
 class Operation(BaseModel):
@@ -152,7 +152,7 @@ class Conv(Activated):
 class Affine(Activated):
     """activation(scale * x + bias), channel by channel."""
 
-    channel_rule: ClassVar[ChannelRule] = "each"
+    channel_rule: ClassVar[ChannelRule] = "channelwise"
 
     op: Literal["affine"]
     inputs: tuple[Value]
@@ -177,7 +177,7 @@ class LayerNorm(Operation):
 class Add(Activated):
     """activation(x + y)."""
 
-    channel_rule: ClassVar[ChannelRule] = "each"
+    channel_rule: ClassVar[ChannelRule] = "channelwise"
 
     op: Literal["add"]
     inputs: tuple[Value, Value]
@@ -186,7 +186,7 @@ class Add(Activated):
 class Mul(Activated):
     """activation(x * y), where y may have a single pixel for all of x's."""
 
-    channel_rule: ClassVar[ChannelRule] = "each"
+    channel_rule: ClassVar[ChannelRule] = "channelwise"
     absorbs_zero: ClassVar[bool] = True
 
     op: Literal["mul"]
@@ -235,7 +235,7 @@ class Pool(Operation):
     of the window in the image and, with `count_pads`, in its padding, but never by those after the padding.
     """
 
-    channel_rule: ClassVar[ChannelRule] = "each"
+    channel_rule: ClassVar[ChannelRule] = "channelwise"
 
     op: Literal["pool"]
     inputs: tuple[Value]
@@ -278,8 +278,14 @@ class Pool(Operation):
         )
         return rows[:, None] * columns
 
+    def pads_to_last_window(self, source: Sides, sides: Sides) -> Pads:
+        """Return pads that end where the last window ends, which may be before or after the end of the padding."""
+        ends = [(sides[axis] - 1) * self.stride[axis] + self.kernel[axis] for axis in (0, 1)]
+        below, beside = (max(ends[axis] - source[axis] - self.pads[axis], 0) for axis in (0, 1))
+        return self.pads[0], self.pads[1], below, beside
+
     def keeps_constants(self) -> bool:
-        """Refuse means over zeros in the padding."""
+        """Return False for means over zeros in the padding."""
         return not (self.kind == "mean" and self.count_pads and any(self.pads))
 
     def on_uniform_images(self) -> Operation:
@@ -293,7 +299,7 @@ class Pool(Operation):
 class Mean(Operation):
     """The mean over all pixels: one pixel."""
 
-    channel_rule: ClassVar[ChannelRule] = "each"
+    channel_rule: ClassVar[ChannelRule] = "channelwise"
 
     op: Literal["mean"]
     inputs: tuple[Value]

@@ -63,8 +63,8 @@ class GraphBuilder:
 
     def add(self, operation: Operation, tensors: Mapping[str, Doubles | None] | None = None) -> int:
         """Append an operation and return the value that it computes."""
-        given = {role: tensor for role, tensor in (tensors or {}).items() if tensor is not None}
-        self.nodes.append(Node(operation, without_neutral(given)))
+        present = {role: tensor for role, tensor in (tensors or {}).items() if tensor is not None}
+        self.nodes.append(Node(operation, without_neutral(present)))
         return len(self.nodes)
 
     def activate(self, source: int, activation: Activation, tensors: Tensors | None = None) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from prunus.bundle.bundle import Bundle
 from prunus.graph.operations import Conv
 from prunus.measure.cost import CostReport, DomainCost, count_packed_layer
@@ -20,10 +22,9 @@ def bundle_costs(bundle: Bundle, has_switches: bool = True, granularity: str = "
         for name, conv in bundle.manifest.convs.items()
     )
     switches = _num_switches(bundle, granularity) if has_switches else 0
-    own = tuple(
-        DomainCost(switches, _bits(bundle, f"norm/{name}/") + _bits(bundle, f"head/{name}/")) for name in bundle.domains
-    )
-    return CostReport(bundle.domains, layers, own, side_bits=_bits(bundle, "shared/"))
+    bits = _bits(bundle)
+    own = tuple(DomainCost(switches, bits[f"norm/{name}"] + bits[f"head/{name}"]) for name in bundle.domains)
+    return CostReport(bundle.domains, layers, own, side_bits=bits["shared"])
 
 
 def _num_switches(bundle: Bundle, granularity: str) -> int:
@@ -35,5 +36,10 @@ def _num_switches(bundle: Bundle, granularity: str) -> int:
     return sum(outputs * inputs for outputs, inputs in shapes.values())
 
 
-def _bits(bundle: Bundle, prefix: str) -> int:
-    return sum(32 * array.size for array in bundle.named(prefix).values())
+def _bits(bundle: Bundle) -> Counter[str]:
+    """Count the bits of the arrays under `norm/<domain>`, `head/<domain>` and `shared`, in one pass over all arrays."""
+    bits: Counter[str] = Counter()
+    for name, array in bundle.arrays.items():
+        kind, owner = name.split("/")[:2]
+        bits[kind if kind == "shared" else f"{kind}/{owner}"] += 32 * array.size
+    return bits

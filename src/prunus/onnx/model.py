@@ -12,11 +12,11 @@ from prunus.onnx.tensors import DomainTensors, SelectedTensors
 from prunus.version import __version__
 
 OPSET = 20
-IR_VERSION = 9  # that of opset 20, which older runtimes read too
+IR_VERSION = 9  # the first with opset 20, for older runtimes
 
 
 def domain_model(onnx: Any, bundle: Bundle, domain: str) -> Any:  # noqa: ANN401  # onnx is untyped
-    """Make the model of one domain, with only the channels it needs."""
+    """Return the model of one domain, with only the channels that it needs."""
     graph = OnnxGraph()
     network = cut(from_bundle(bundle, [domain]))
     write_graph(graph, network.graph, network.shapes, DomainTensors(graph, network))
@@ -24,14 +24,14 @@ def domain_model(onnx: Any, bundle: Bundle, domain: str) -> Any:  # noqa: ANN401
 
 
 def common_model(onnx: Any, bundle: Bundle) -> Any:  # noqa: ANN401  # onnx is untyped
-    """Make the model of all domains; logits are padded to the largest number of classes."""
+    """Return the model of all domains; logits are padded to the largest number of classes."""
     graph = OnnxGraph()
     write_graph(graph, bundle.manifest.graph, bundle.manifest.shapes, SelectedTensors(graph, bundle))
     return _to_onnx(onnx, graph, bundle, {"domain": onnx.TensorProto.INT64})
 
 
 def _to_onnx(onnx: Any, graph: OnnxGraph, bundle: Bundle, extra_inputs: dict[str, int]) -> Any:  # noqa: ANN401  # onnx is untyped
-    """Turn plain data into ONNX's own model."""
+    """Convert plain data to an ONNX model."""
     helper, kinds = onnx.helper, onnx.TensorProto
     size = bundle.manifest.image_size
     inputs = [helper.make_tensor_value_info("images", kinds.FLOAT, ["batch", 3, size, size])]

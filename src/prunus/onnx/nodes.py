@@ -1,7 +1,7 @@
-"""The operations of a graph as ONNX nodes: plain data, made without the onnx package.
+"""The operations of a graph as ONNX nodes: plain data that does not need the onnx package.
 
-`TensorSource` names the tensors: one that lies in the model, or one that is selected by the domain's number when the
-model runs. A node of its own multiplies scales into the weights. Runtimes compute it once, when they load a model, and
+A `TensorSource` names the tensors, which are stored in the model or selected by the domain's number when the model
+runs. Scales are multiplied into weights by a separate node. Runtimes compute it once, when they load a model, and
 several models can share one copy of the weights.
 """
 
@@ -69,10 +69,10 @@ class OnnxGraph:
 
 
 class TensorSource(Protocol):
-    """Where an operation's tensors come from."""
+    """The source of an operation's tensors."""
 
     def get(self, number: int, role: str, shape: tuple[int, ...] | None = None) -> str | None:
-        """Return the name of a tensor, reshaped if a shape is given; None if the operation has none of that role."""
+        """Return the name of a tensor, reshaped to `shape`; None if the operation has none of that role."""
 
     def head(self, role: str) -> str:
         """Return the name of the classifier's weight or bias."""
@@ -156,17 +156,12 @@ class _Writer:
 
     def pool(self, pool: Pool, inputs: Sequence[str]) -> str:
         """Pad to the end of the last window: runtimes disagree about windows that end after the padding."""
-        ends = [(self.target[axis + 1] - 1) * pool.stride[axis] + pool.kernel[axis] for axis in (0, 1)]
-        after = [max(ends[axis] - self.source[axis + 1] - pool.pads[axis], 0) for axis in (0, 1)]
-        settings: dict[str, Attribute] = {
-            "kernel_shape": pool.kernel,
-            "strides": pool.stride,
-            "pads": (*pool.pads[:2], *after),
-        }
+        pads = pool.pads_to_last_window(self.source[1:], self.target[1:])
+        settings: dict[str, Attribute] = {"kernel_shape": pool.kernel, "strides": pool.stride, "pads": pads}
         if pool.kind == "max":
             return self.onnx.node("MaxPool", inputs[0], **settings)
         result = self.onnx.node("AveragePool", inputs[0], count_include_pad=int(pool.count_pads), **settings)
-        if not pool.count_pads or all(extra <= pad for extra, pad in zip(after, pool.pads[2:], strict=True)):
+        if not pool.count_pads or all(needed <= pad for needed, pad in zip(pads, pool.pads, strict=True)):
             return result
         area = pool.kernel[0] * pool.kernel[1]
         correction = (area / pool.window_pixels(self.source[1:], self.target[1:])).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The tensors of an ONNX model: one domain's own, or those of all domains, selected when the model runs.
+"""The tensors of an ONNX model: those of one domain, or of all domains with nodes that select one domain.
 
 Legend: O = output channels, I = input channels of one group.
 """
@@ -19,7 +19,7 @@ IMPOSSIBLE = -1e9  # the logit of a class that a domain does not have
 
 
 class DomainTensors:
-    """Puts the tensors of a network of one domain into a model."""
+    """The tensors of a network of one domain."""
 
     def __init__(self, onnx: OnnxGraph, network: GraphNetwork) -> None:
         self._onnx = onnx
@@ -41,7 +41,7 @@ class DomainTensors:
 
 
 class SelectedTensors:
-    """Puts the tensors of all domains into a model, with nodes that select by the input `domain`."""
+    """The tensors of all domains, with nodes that select by the input `domain`."""
 
     def __init__(self, onnx: OnnxGraph, bundle: Bundle) -> None:
         self._onnx = onnx
@@ -71,7 +71,7 @@ class SelectedTensors:
         return self._select(f"head.{role}", heads)
 
     def _once(self, title: str, add: Callable[[str], str]) -> str:
-        """Add a tensor unless it is there: a layer may run twice, a scale may have two uses."""
+        """Add a tensor once: a layer may run twice, and a scale may have two uses."""
         if title not in self._results:
             self._results[title] = add(title)
         return self._results[title]
