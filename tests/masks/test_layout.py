@@ -1,0 +1,90 @@
+"""The position of every convolution's switches in the flat row, and what cannot be switched."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from prunus.errors import BackboneError
+from prunus.masks.layout import COARSE, GRANULARITIES, ConvShape, SwitchLayout, convolutions, switch_layout
+
+CONVS = (ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1)))
+
+
+def test_grouped_depthwise_dilated_strided_and_biased_convolutions_all_carry_switches() -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 8, 1, bias=True),
+        nn.Conv2d(8, 8, 3, groups=8, padding=1),
+        nn.Conv2d(8, 12, 3, groups=4, dilation=2, stride=2),
+        nn.Linear(12, 5),
+    )
+    layout = switch_layout(network)
+    assert [(c.name, c.out_channels, c.in_channels) for c in layout.convs] == [("0", 8, 3), ("1", 8, 1), ("2", 12, 2)]
+    assert layout.num_switches == 24 + 8 + 24
+
+
+def test_views_share_memory_with_the_flat_row() -> None:
+    layout = SwitchLayout((ConvShape("a", 2, 3, (1, 1)), ConvShape("b", 1, 2, (3, 3))))
+    row = torch.arange(8.0)
+    views = layout.views(row)
+    assert views["a"][..., 0, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert views["b"][..., 0, 0].tolist() == [[6, 7]]
+    assert views["b"].data_ptr() == row[6:].data_ptr()
+
+
+def test_a_convolution_that_standardizes_its_weights_is_refused_by_name() -> None:
+    class ScaledStdConv2d(nn.Conv2d):
+        pass
+
+    with pytest.raises(BackboneError, match="'0' is a ScaledStdConv2d"):
+        switch_layout(nn.Sequential(ScaledStdConv2d(3, 3, 1)))
+
+
+def test_a_network_without_convolutions_is_refused() -> None:
+    with pytest.raises(BackboneError, match="no 2-D convolution"):
+        switch_layout(nn.Sequential(nn.Linear(3, 3)))
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@given(seed=st.integers(0, 2**31))
+def test_gathering_is_the_transpose_of_spreading(granularity: str, seed: int) -> None:
+    layout = SwitchLayout((ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1))), granularity)
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(2, layout.num_switches, generator=generator, dtype=torch.float64)
+    spread = layout.spread(rows)
+    gradient = torch.randn(spread.shape, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close((spread * gradient).sum(1), (rows * layout.gather(gradient)).sum(1))
+
+
+def test_a_convolution_knows_its_kernels_and_weights() -> None:
+    conv = ConvShape("a", 4, 3, (3, 5))
+    assert (conv.num_kernels, conv.kernel_area, conv.num_weights) == (12, 15, 180)
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_switches_broadcast_to_the_weights_of_their_convolution(granularity: str) -> None:
+    layout = SwitchLayout(CONVS, granularity)
+    views = layout.views(torch.zeros(layout.num_switches))
+    for conv in CONVS:
+        weight = torch.zeros(conv.out_channels, conv.in_channels, *conv.kernel)
+        assert (weight * views[conv.name]).shape == weight.shape
+
+
+@pytest.mark.parametrize("granularity", COARSE)
+def test_spreading_repeats_a_switch_for_each_of_its_kernels(granularity: str) -> None:
+    layout = SwitchLayout(CONVS[:1], granularity)
+    row = torch.arange(float(layout.num_switches))[None]
+    spread = layout.spread(row).reshape(4, 3)
+    expected = row.reshape(4, 1).expand(4, 3) if granularity == "filter" else row.reshape(1, 3).expand(4, 3)
+    assert torch.equal(spread, expected)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Conv3d(3, 3, 1), nn.ConvTranspose2d(3, 3, 1), nn.ConvTranspose1d(3, 3, 1)],
+    ids=lambda m: type(m).__name__,
+)
+def test_other_kinds_of_convolutions_are_refused_by_name(layer: nn.Module) -> None:
+    with pytest.raises(BackboneError, match=f"'1' is a {type(layer).__name__}, which is unsupported"):
+        convolutions(nn.Sequential(nn.Conv2d(3, 3, 1), layer))
