@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": {"graph", "bundle", "images", "probabilities"},
     "onnx": {"backbone", "masks", "lowering", "graph", "bundle", "runtime", "images"},
     "serving": {"bundle", "config", "images", "measure", "probabilities", "runtime", "samples"},
-    "report": {"measure", "recipes", "run_folder"},
+    "report": {"bundle", "images", "measure", "recipes", "run_folder"},
     "verbs": LEARNING
     | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
     | {"serving", "samples", "timing", "run_folder", "evaluation", "comparison"},

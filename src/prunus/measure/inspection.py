@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import JsonValue
 
+from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import DType
 from prunus.bundle.file import part_sizes, read_bundle
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.result import Result, Share
-from prunus.measure.sharing import count_shared, sharing_of
+from prunus.measure.sharing import by_domain, count_shared, sharing_of
 
 PARTS = {
     "kernels": "weights of the kept kernels",
@@ -65,10 +66,6 @@ def inspect_file(path: Path) -> Inspection:
     bundle = read_bundle(path)
     costs = bundle_costs(bundle)
     convs = bundle.manifest.convs
-    both_DD = np.sum([count_shared(bundle.packed_masks(layer)) for layer in convs], axis=0)
-    rows = [dict(zip(bundle.domains, row, strict=True)) for row in sharing_of(both_DD).tolist()]
-    sizes = part_sizes(path)
-    parts = {title: sizes[part] for part, title in PARTS.items()}
     return Inspection(
         backbone=bundle.manifest.backbone,
         dtype=bundle.dtype,
@@ -83,7 +80,20 @@ def inspect_file(path: Path) -> Inspection:
             )
             for layer in costs.layers
         ),
-        sharing=dict(zip(bundle.domains, rows, strict=True)),
-        bytes_by_part=parts | {REST: path.stat().st_size - sum(parts.values())},
+        sharing=bundle_sharing(bundle),
+        bytes_by_part=bytes_by_part(path),
         provenance=bundle.manifest.provenance,
     )
+
+
+def bundle_sharing(bundle: Bundle) -> dict[str, dict[str, float]]:
+    """Return for every pair of domains kernels both use / kernels either uses."""
+    both_DD = np.sum([count_shared(bundle.packed_masks(layer)) for layer in bundle.manifest.convs], axis=0)
+    return by_domain(bundle.domains, sharing_of(both_DD))
+
+
+def bytes_by_part(path: Path) -> dict[str, int]:
+    """Return how many bytes of a model file each part takes."""
+    sizes = part_sizes(path)
+    parts = {title: sizes[part] for part, title in PARTS.items()}
+    return parts | {REST: path.stat().st_size - sum(parts.values())}

@@ -5,6 +5,8 @@ Legend: D = domains, M = kernels, B = bytes of eight kernels each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from prunus.arrays import Bools, Bytes, Doubles, Integers
@@ -34,3 +36,9 @@ def sharing_of(both_DD: Integers) -> Doubles:
 def sharing_matrix(mask_DM: Bools) -> Doubles:
     """Return the sharing of domains from their unpacked masks."""
     return sharing_of(count_shared(np.packbits(mask_DM, axis=1)))
+
+
+def by_domain(domains: Sequence[str], shares_DD: Doubles) -> dict[str, dict[str, float]]:
+    """Return a matrix over pairs of domains with its rows and columns by name."""
+    rows = [dict(zip(domains, row, strict=True)) for row in shares_DD.tolist()]
+    return dict(zip(domains, rows, strict=True))

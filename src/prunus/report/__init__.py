@@ -1,1 +1,1 @@
-"""Results as people read them."""
+"""Results for readers: tables, plots, model cards and the report page."""

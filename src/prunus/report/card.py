@@ -1,149 +1,157 @@
-"""A model card: what a model file is, can do and cannot do, in Markdown."""
+"""A model card: a Markdown text that describes a model file and its limits."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from prunus.report.tables import megabytes, percent
+from prunus.bundle.bundle import Bundle
+from prunus.images import Preprocess
+from prunus.measure.cost import CostReport
+from prunus.report.recipe import shown_recipe
+from prunus.report.tables import megabytes, percent, plural
 
-MOST_CLASSES, LONGEST = 6, 40  # class names of a domain that are shown, and characters of one
+MOST_CLASSES = 6  # class names shown of a domain
+LONGEST = 40  # characters shown of a class name
 SAFE = set(" ,.-()'")
-
-
-@dataclass(frozen=True)
-class CardDomain:
-    """One domain of a model file; `preprocess` says how its images are prepared."""
-
-    name: str
-    classes: Sequence[str]
-    usage: float
-    macs: int
-    preprocess: str
+VERSIONS = ("prunus", "torch", "backbone_sha256")  # of a file's provenance
+FITS = {"crop": "resize the shorter side", "squash": "resize both sides"}
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a model file says about itself.
-
-    Args:
-        union: share of the kernels that any domain uses.
-        versions: name -> version of what made the file.
-        recipe: dotted key -> JSON value.
-    """
+    """A model file and its costs."""
 
     file: str
-    backbone: str
-    domains: Sequence[CardDomain]
-    union: float
-    dense_macs: int
-    dtype: str
     file_bytes: int
-    dense_bytes: int
-    versions: Mapping[str, str]
-    steps: tuple[int, int]
-    recipe: Mapping[str, str]
+    bundle: Bundle
+    costs: CostReport
 
 
 def card_text(card: Card) -> str:
-    """Write the card; names of users are shown as they are and mean nothing to Markdown."""
-    parts = (_head, _domains, _preparation, _running, _provenance, _limits)
+    """Write the card; names from the file are escaped, so that Markdown shows them unchanged."""
+    parts = (_head, _domains, _images, _usage, _origin, _limits)
     return "\n\n".join(part(card) for part in parts) + "\n"
 
 
 def escape(text: str) -> str:
-    """Write a text so that Markdown, also inside a table, shows it as it is."""
+    """Escape a text for Markdown, inside tables too."""
     shown = " ".join(re.sub(r"[^\S ]|[\x00-\x1f\x7f]", " ", text).split())
-    plain = (each.isalnum() or not each.isascii() or each in SAFE for each in shown)
-    escaped = "".join(each if is_plain else f"\\{each}" for each, is_plain in zip(shown, plain, strict=True))
-    return re.sub(r"(?i)(www)\.", r"\1\\.", escaped)  # GitHub makes links of addresses without being asked
+    escaped = "".join(
+        character if character.isalnum() or not character.isascii() or character in SAFE else f"\\{character}"
+        for character in shown
+    )
+    return re.sub(r"(?i)(www)\.", r"\1\\.", escaped)  # GitHub turns bare addresses into links
 
 
 def fence(kind: str, text: str) -> str:
-    """Put a text into a code block that nothing in it can end."""
+    """Put a text into a code block that the text itself cannot end."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     ticks = "`" * max(3, longest + 1)
     return f"{ticks}{kind}\n{text}\n{ticks}"
 
 
 def _head(card: Card) -> str:
-    usages = [domain.usage for domain in card.domains]
-    macs = sum(domain.macs for domain in card.domains) / len(card.domains)
+    costs = card.costs
+    manifest = card.bundle.manifest
+    usages = [costs.usage(name) for name in costs.domains]
+    macs = costs.mean_macs_ratio()
+    dense_macs = costs.dense_macs() / 1e6
     rows = [
-        (f"bytes on disk, {card.dtype}", megabytes(card.file_bytes), f"{megabytes(card.dense_bytes)}, no classifiers"),
-        ("2-D kernels kept, for all domains", percent(card.union), "100 %"),
-        ("2-D kernels that a domain uses, mean", percent(sum(usages) / len(usages)), "100 %"),
-        ("2-D kernels that a domain uses, largest", percent(max(usages)), "100 %"),
+        (
+            f"bytes on disk, {card.bundle.dtype}",
+            megabytes(card.file_bytes),
+            f"{megabytes(manifest.dense_bytes)}, no classifiers",
+        ),
+        ("2-D kernels kept for all domains", percent(costs.union()), "100 %"),
+        ("2-D kernels used by a domain, mean", percent(sum(usages) / len(usages)), "100 %"),
+        ("2-D kernels used by a domain, largest", percent(max(usages)), "100 %"),
         (
             "multiply-accumulates per image, mean",
-            f"{macs / 1e6:,.1f} M ({percent(macs / card.dense_macs)})",
-            f"{card.dense_macs / 1e6:,.1f} M",
+            f"{macs * dense_macs:,.1f} M ({percent(macs)})",
+            f"{dense_macs:,.1f} M",
         ),
     ]
-    count = f"{len(card.domains)} domain{'s' * (len(card.domains) > 1)}"
     return (
-        f"# {escape(card.file)}\n\nOne image classifier for {count}, pruned with Prunus from the backbone "
-        f"{escape(card.backbone)}: it keeps only the convolution kernels that some domain uses, and every domain runs "
-        f"with its own part of them.\n\n{_table(('', 'this model', 'dense backbone'), rows)}"
+        f"# {escape(card.file)}\n\nAn image classifier for {plural(len(usages), 'domain')}, pruned with Prunus from "
+        f"the backbone {escape(manifest.backbone)}. The file keeps only the convolution kernels that any domain uses; "
+        f"each domain runs its own subset of them.\n\n{_table(('', 'this model', 'dense backbone'), rows)}"
     )
 
 
 def _domains(card: Card) -> str:
     rows = [
         (
-            escape(domain.name),
-            str(len(domain.classes)),
-            percent(domain.usage),
-            percent(domain.macs / card.dense_macs),
-            _first(domain.classes),
+            escape(name),
+            str(len(entry.classes)),
+            percent(card.costs.usage(name)),
+            percent(card.costs.macs_ratio(name)),
+            _first(entry.classes),
         )
-        for domain in card.domains
+        for name, entry in card.bundle.manifest.domains.items()
     ]
-    return f"## Domains\n\n{_table(('domain', 'classes', 'kernels used', 'MACs', 'which'), rows, last='---')}"
+    return f"## Domains\n\n{_table(('domain', 'classes', 'kernels used', 'MACs', 'class names'), rows, last='---')}"
 
 
-def _preparation(card: Card) -> str:
-    by_text: dict[str, list[str]] = {}
-    for domain in card.domains:
-        by_text.setdefault(domain.preprocess, []).append(escape(domain.name))
-    whole = len(by_text) == 1
-    lines = [f"- {'all domains' if whole else ', '.join(names)}: {text}" for text, names in by_text.items()]
-    return "## Images\n\nRGB images of any size; `prunus predict` and `Predictor` prepare them:\n\n" + "\n".join(lines)
+def _images(card: Card) -> str:
+    names_by_text: dict[str, list[str]] = {}
+    for name, entry in card.bundle.manifest.domains.items():
+        names_by_text.setdefault(_preprocessing(entry.preprocess), []).append(escape(name))
+    same = len(names_by_text) == 1
+    lines = [f"- {'all domains' if same else ', '.join(names)}: {text}" for text, names in names_by_text.items()]
+    intro = "RGB images of any size. `prunus predict` and `Predictor` prepare them:"
+    return f"## Images\n\n{intro}\n\n" + "\n".join(lines)
 
 
-def _running(card: Card) -> str:
-    file, domain = card.file, card.domains[0].name
-    shell = f"pip install prunus\nprunus predict {shlex.quote(file)} IMAGE --domain {shlex.quote(domain)}"
+def _preprocessing(preprocess: Preprocess) -> str:
+    mean = ", ".join(f"{value:.4g}" for value in preprocess.mean)
+    std = ", ".join(f"{value:.4g}" for value in preprocess.std)
+    return (
+        f"{FITS[preprocess.fit]} to {preprocess.resize} pixels, crop the central {preprocess.size} x {preprocess.size} "
+        f"pixels, scale to 0..1, subtract the mean ({mean}), divide by the standard deviation ({std})"
+    )
+
+
+def _usage(card: Card) -> str:
+    domain = card.bundle.domains[0]
+    shell = f"pip install prunus\nprunus predict {shlex.quote(card.file)} IMAGE --domain {shlex.quote(domain)}"
     python = (
-        f"from prunus import Predictor\n\npredictor = Predictor({file!r})\n"
+        f"from prunus import Predictor\n\npredictor = Predictor({card.file!r})\n"
         f"print(predictor.predict('image.jpg', domain={domain!r})[0])"
     )
-    return f"## Run it\n\nNo PyTorch is needed.\n\n{fence('sh', shell)}\n\n{fence('python', python)}"
+    return f"## How to run it\n\nPyTorch is not needed.\n\n{fence('sh', shell)}\n\n{fence('python', python)}"
 
 
-def _provenance(card: Card) -> str:
-    made = ", ".join(f"{escape(name)} {escape(version)}" for name, version in card.versions.items())
-    recipe = "\n".join(f"{key} = {value}" for key, value in card.recipe.items())
+def _origin(card: Card) -> str:
+    origin = card.bundle.manifest.provenance
+    versions = ", ".join(f"{escape(name)} {escape(str(origin[name]))}" for name in VERSIONS if name in origin)
+    recipe = "\n".join(f"{key} = {value}" for key, value in shown_recipe(origin.get("recipe")).items())
     return (
-        f"## Where it comes from\n\n- made with: {made or 'not said'}\n- training: step {card.steps[0]} of "
-        f"{card.steps[1]}\n- recipe, defaults filled in:\n\n{fence('text', recipe)}"
+        f"## Origin\n\n- made with: {versions or 'not recorded'}\n"
+        f"- training: step {_count(card, 'step')} of {_count(card, 'total_steps')}\n"
+        f"- recipe with all defaults:\n\n{fence('text', recipe)}"
     )
 
 
 def _limits(card: Card) -> str:
     lines = [
-        "The caller says which domain an image belongs to; the model cannot tell.",
-        "Every image gets one of the domain's classes, also one that shows none of them, and the probabilities are not "
+        "The caller has to name the domain of an image; the model does not detect it.",
+        "Every image is assigned one of the domain's classes, even if it shows none of them. The probabilities are not "
         "calibrated.",
-        "How often it is right is not in the file: measure it on images of your own with `prunus evaluate "
-        "MODEL --data DIR`.",
-        "The licences of the backbone and of the images it was trained on are not in the file either.",
+        "The file does not contain its accuracy. Measure it on your images with `prunus evaluate MODEL --data DIR`.",
+        "The file does not contain the licences of the backbone and of the training images.",
     ]
-    if card.steps[0] < card.steps[1]:
-        lines.insert(0, "**Its training was not finished when the file was made.**")
+    if _count(card, "step") < _count(card, "total_steps"):
+        lines.insert(0, "**The training run was not finished when the file was made.**")
     return "## Limits\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def _count(card: Card, key: str) -> int:
+    """Return a number of the file's provenance; 0 if it is not recorded."""
+    value = card.bundle.manifest.provenance.get(key)
+    return value if isinstance(value, int) else 0
 
 
 def _first(classes: Sequence[str]) -> str:

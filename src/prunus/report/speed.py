@@ -1,4 +1,4 @@
-"""A picture of how fast a model file runs beside the dense network."""
+"""Plot the latency of a model file next to that of the dense network."""
 
 from __future__ import annotations
 
@@ -7,41 +7,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prunus.files import write_atomically
-from prunus.measure.speed import Benchmark
+from prunus.measure.speed import Benchmark, Speed
 from prunus.report.plots import COLOURS, GREY, new_figure
+from prunus.report.tables import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# files of earlier versions say "ONNX baked"
+COLOUR_OF = {"Prunus": COLOURS[0], "ONNX pruned": COLOURS[7], "ONNX baked": COLOURS[7]}
+
 
 def write_speed_plot(path: Path, benchmark: Benchmark) -> None:
-    """Draw latencies as bars, one panel per number of threads."""
+    """Write the latencies as a PNG file."""
     content = io.BytesIO()
     speed_figure(benchmark).savefig(content, dpi=150, format="png")
     write_atomically(path, content.getvalue())
 
 
 def speed_figure(benchmark: Benchmark) -> Figure:
-    """Draw every engine's latency; ours in colour, dense networks in grey."""
-    counts = list(dict.fromkeys(each.threads for each in benchmark.speeds))
-    rows = sum(each.threads == counts[0] for each in benchmark.speeds)
-    figure, panels = new_figure(len(counts), 4.6 * len(counts) + 1, 0.32 * rows + 1.1)
-    for axes, count in zip(panels, counts, strict=True):
-        speeds = [each for each in benchmark.speeds if each.threads == count]
-        names = [f"{each.engine}, {each.domain}" if each.domain else each.engine for each in speeds]
-        colours = [_colour(each.engine) for each in speeds]
-        bars = axes.barh(names, [each.latency.median_ms for each in speeds], color=colours)
+    """Draw every engine's latency as a bar, one panel per number of threads; dense networks are grey."""
+    speeds_by_threads: dict[int, list[Speed]] = {}
+    for speed in benchmark.speeds:
+        speeds_by_threads.setdefault(speed.threads, []).append(speed)
+    panels_wide = len(speeds_by_threads)
+    bars_high = max(map(len, speeds_by_threads.values()))
+    figure, panels = new_figure(panels_wide, 4.6 * panels_wide + 1, 0.32 * bars_high + 1.1)
+    for axes, (threads, speeds) in zip(panels, speeds_by_threads.items(), strict=True):
+        colours = [COLOUR_OF.get(speed.engine, GREY) for speed in speeds]
+        times = [speed.latency.median_ms for speed in speeds]
+        bars = axes.barh([speed_name(speed) for speed in speeds], times, color=colours)
         axes.bar_label(bars, fmt="%.3g", padding=3, fontsize=8)
         axes.invert_yaxis()
         axes.grid(False)
         axes.margins(x=0.12)
-        axes.set(xlabel="milliseconds for one image", title=f"{count} thread{'s' if count > 1 else ''}")
+        axes.set(xlabel="milliseconds for one image", title=plural(threads, "thread"))
         axes.tick_params(axis="y", labelsize=8)
     engine = f"; Prunus on {benchmark.prunus_engine}" if benchmark.prunus_engine else ""
     figure.suptitle(f"{benchmark.model}: {benchmark.machine}{engine}", fontsize=9)
     return figure
 
 
-def _colour(engine: str) -> str:
-    table = {"Prunus": COLOURS[0], "ONNX pruned": COLOURS[7], "ONNX baked": COLOURS[7]}  # the last is in earlier files
-    return table.get(engine, GREY)
+def speed_name(speed: Speed) -> str:
+    """Name an engine, and its domain if it has one."""
+    return f"{speed.engine}, {speed.domain}" if speed.domain else speed.engine

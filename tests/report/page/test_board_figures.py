@@ -16,7 +16,7 @@ from prunus.report.page.figure_files import tradeoff_figure as static_tradeoff
 from prunus.report.page.run import ReportedRun
 from prunus.report.page.run_figures import run_figures
 from prunus.report.page.writing import read_run_and_baselines
-from prunus.verbs.report import READERS
+from prunus.verbs.report import run_contents
 from tests.makers.run_folders import HOSTILE, results, write_measured_model, write_run
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -27,7 +27,7 @@ def test_plotly_knows_every_key_of_every_figure(tmp_path: Path) -> None:
     colours = pytest.importorskip("plotly.colors")
     assert colours
     folders = {"a": write_measured_model(tmp_path / "a"), "b": write_run(tmp_path / "b", _dense())}
-    runs = [run for name, folder in folders.items() for run in read_run_and_baselines(folder, name, READERS)]
+    runs = [run for name, folder in folders.items() for run in read_run_and_baselines(folder, name, run_contents)]
     board = make_boards(runs)[0]
     figures = [tradeoff_figure(board, cost) for cost in COSTS] + [domains_figure(board)]
     figures += [plot for run in runs for plot in run_figures(run).values()]

@@ -1,4 +1,4 @@
-"""The page about a real training, with and without torch, a model file and the packages for pages."""
+"""What a run contains: read from its model file, else from the run, with or without torch."""
 
 import json
 import subprocess
@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import prunus
+from prunus.report.page.contents import file_contents
 from prunus.report.page.writing import read_run_and_baselines
-from prunus.verbs.report import READERS, file_contents, run_contents
+from prunus.verbs.report import run_contents
 from tests.makers.run_folders import write_measured_model
 
 
@@ -26,21 +27,20 @@ def trained(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def test_layers_are_read_from_the_run_where_there_is_no_model_file(trained: Path) -> None:
-    (run,) = read_run_and_baselines(trained, "run", READERS)
+    (run,) = read_run_and_baselines(trained, "run", run_contents)
     assert run.notes == ()
-    total = sum(layer.num_kernels for layer in run.contents.layers)
+    costs = run.contents.costs
+    assert costs is not None
     for name, domain in run.results.domains.items():
-        used = sum(layer.usage[name] * layer.num_kernels for layer in run.contents.layers)
-        assert used / total == pytest.approx(domain.usage)
-    assert sum(layer.union * layer.num_kernels for layer in run.contents.layers) / total == pytest.approx(
-        run.results.union
-    )
+        assert costs.usage(name) == pytest.approx(domain.usage)
+    assert costs.union() == pytest.approx(run.results.union)
     assert run.contents.sharing["birds"]["birds"] == 1
     assert run.versions == {"prunus": prunus.__version__, "torch": version("torch").split("+")[0]}
     prunus.prune(trained, trained / "model.prunus")
-    of_file, of_run = file_contents(trained / "model.prunus"), run_contents(trained)
-    assert [(layer.name, layer.usage) for layer in of_file.layers] == [
-        (each.name, each.usage) for each in of_run.layers
+    of_file = file_contents(trained / "model.prunus", run.results)
+    assert of_file.costs is not None
+    assert [(layer.name, layer.used) for layer in of_file.costs.layers] == [
+        (layer.name, layer.used) for layer in costs.layers
     ]
     assert of_file.bytes_by_part
     assert of_file.versions["prunus"] == prunus.__version__
@@ -55,8 +55,8 @@ def test_a_model_file_that_cannot_be_used_is_a_note_and_the_run_is_looked_into(f
         content = json.loads((trained / "results.json").read_text())
         content["domains"]["birds"]["usage"] -= 0.02
         (trained / "results.json").write_text(json.dumps(content))
-    (run,) = read_run_and_baselines(trained, "run", READERS)
-    assert run.contents.layers
+    (run,) = read_run_and_baselines(trained, "run", run_contents)
+    assert run.contents.costs is not None
     (note,) = run.notes
     assert note.startswith("model.prunus is " if fault == "damaged" else "model.prunus does not belong")
     assert note.count("prunus prune") == 1

@@ -24,13 +24,13 @@ def test_unreadable_runs_are_named_and_left_out(tmp_path: Path) -> None:
     )
     assert found.exit_code == 0
     assert (
-        f"left out: {unmeasured}: it was not measured yet; measure it with: prunus evaluate RUN --json" in found.output
+        f"left out: {unmeasured}: it has not been measured; measure it with: prunus evaluate RUN --json" in found.output
     )
-    assert f"left out: {broken}: results.json is not what it must be: mean_accuracy" in found.output
-    assert f"left out: {empty}: results.json is not what it must be" in found.output
+    assert f"left out: {broken}: results.json is not valid: mean_accuracy" in found.output
+    assert f"left out: {empty}: results.json is not valid" in found.output
     assert f"left out: {tmp_path / 'none'}: no such run" in found.output
     text = (tmp_path / "r.html").read_text()
-    assert "it was not measured yet" in text
+    assert "it has not been measured" in text
     assert str(tmp_path) not in text  # a page travels
 
 
@@ -50,7 +50,7 @@ def test_a_broken_benchmark_or_another_model_file_is_a_note_on_the_page(tmp_path
     content["domains"]["birds"]["usage"] += 0.02
     (folder / "results.json").write_text(json.dumps(content))
     text = _page(folder)
-    assert "its speed is left out: bench.json is not what it must be" in text
+    assert "Latency is omitted: bench.json is not valid" in text
     assert "model.prunus does not belong to the measured run" in text
     assert text.count("Restore the run&#39;s files") == 1  # there is no checkpoint to make a model file of
     assert "Make the model file again" not in text
@@ -68,7 +68,7 @@ def test_the_page_says_what_trained_a_run_or_that_the_run_does_not_say(tmp_path:
     assert "Trained with prunus 0.0.7, torch 2.9." in text
     assert "does not record" not in text
     (folder / "versions.json").write_text("[]")
-    assert "what it was trained with is left out: versions.json is not what it must be" in _page(folder)
+    assert "The versions it was trained with are omitted: versions.json is not valid" in _page(folder)
 
 
 def test_a_place_that_cannot_be_written_is_refused_with_advice_that_fits(tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ import numpy as np
 
 from prunus.errors import MissingExtraError
 from prunus.files import write_atomically
+from prunus.measure.cost import CostReport
 from prunus.report.page.board import COSTS, Board, Entry, cost_of, make_boards
 from prunus.report.page.board_figures import is_wide, series, series_style
 from prunus.report.page.plot import INK, MUTED, colour
 from prunus.report.page.run import ReportedRun
 from prunus.report.plots import COLOURS, GREY, new_figure, training_figure
 from prunus.report.speed import speed_figure
+from prunus.report.training_curves import ANY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,8 +61,8 @@ def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
         drawings[f"tradeoff{suffix}"] = partial(tradeoff_figure, board)
         drawings[f"domains{suffix}"] = partial(domains_figure, board)
     for run, name in zip(runs, file_names([run.name for run in runs]), strict=True):
-        if run.contents.layers:
-            drawings[f"{name}-usage"] = partial(usage_figure, run)
+        if run.contents.costs:
+            drawings[f"{name}-usage"] = partial(usage_figure, run.contents.costs)
         if len(run.contents.sharing) > 1:
             drawings[f"{name}-sharing"] = partial(sharing_figure, run.contents.sharing)
         if run.epochs:
@@ -120,11 +122,10 @@ def domains_figure(board: Board) -> Figure:
     return figure
 
 
-def usage_figure(run: ReportedRun) -> Figure:
+def usage_figure(costs: CostReport) -> Figure:
     """Draw the share of each layer's kernels used by each domain and by any domain."""
-    layers = run.contents.layers
-    rows = [[*layer.usage.values(), layer.union] for layer in layers]
-    return _heat_map(rows, [*layers[0].usage, "any domain"], [layer.name for layer in layers], "kernels used, %")
+    rows = [[*costs.layer_usage(layer).values(), layer.union / layer.num_kernels] for layer in costs.layers]
+    return _heat_map(rows, [*costs.domains, ANY], [layer.name for layer in costs.layers], "kernels used, %")
 
 
 def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Figure:

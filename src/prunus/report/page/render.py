@@ -14,8 +14,9 @@ from prunus.report.page.board import COSTS, Board, Entry, make_boards
 from prunus.report.page.board_figures import domains_figure, tradeoff_figure
 from prunus.report.page.plot import Plot
 from prunus.report.page.run import ReportedRun
-from prunus.report.page.run_figures import OURS, run_figures, speed_name
+from prunus.report.page.run_figures import OURS, run_figures
 from prunus.report.recipe import last_part
+from prunus.report.speed import speed_name
 from prunus.report.tables import megabytes, percent, plural
 from prunus.version import __version__
 

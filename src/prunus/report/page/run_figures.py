@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from prunus.measure.speed import Benchmark, Speed
+from prunus.measure.cost import CostReport
+from prunus.measure.speed import Benchmark
 from prunus.report.page.plot import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import ReportedRun
+from prunus.report.speed import speed_name
 from prunus.report.tables import plural
+from prunus.report.training_curves import (
+    ANY,
+    Curve,
+    accuracy_curves,
+    accuracy_kind,
+    union_curve,
+    usage_curves,
+)
 from prunus.run_folder import EpochReport
 
-ANY = "any domain"
 OURS = "Prunus"
 FEW_EPOCHS = 10  # that all get a tick
 
@@ -18,64 +27,52 @@ FEW_EPOCHS = 10  # that all get a tick
 def run_figures(run: ReportedRun) -> dict[str, Plot]:
     """Draw what is known of a run, by name."""
     figures: dict[str, Plot] = {}
-    if run.contents.layers:
-        figures["usage"] = usage_figure(run)
+    if run.contents.costs:
+        figures["usage"] = usage_figure(run.contents.costs)
     if len(run.contents.sharing) > 1:
         figures["sharing"] = sharing_figure(run.contents.sharing)
     if run.epochs:
-        figures["learning"] = learning_figure(run)
-        figures["pruning"] = pruning_figure(run)
+        figures["learning"] = learning_figure(run.epochs)
+        figures["pruning"] = pruning_figure(run.epochs, run.results.budget)
     if run.bench:
         counts = dict.fromkeys(speed.threads for speed in run.bench.speeds)
         figures |= {f"latency-{count}": latency_figure(run.bench, count) for count in counts}
     return figures
 
 
-def usage_figure(run: ReportedRun) -> Plot:
+def usage_figure(costs: CostReport) -> Plot:
     """Draw the share of each layer's kernels used by each domain and by any domain."""
-    layers = run.contents.layers
-    domains = list(layers[0].usage)
-    rows = [[100 * layer.usage[name] for name in domains] + [100 * layer.union] for layer in layers]
-    names = [layer.name for layer in layers]
-    figure = _heat_map(rows, [*domains, ANY], names, "%{y}<br>%{x}: %{z:.1f} % of the kernels")
-    figure["layout"]["height"] = 110 + 24 * len(layers)
+    rows = [[*costs.layer_usage(layer).values(), layer.union / layer.num_kernels] for layer in costs.layers]
+    names = [layer.name for layer in costs.layers]
+    figure = _heat_map(rows, [*costs.domains, ANY], names, "%{y}<br>%{x}: %{z:.1f} % of the kernels")
+    figure["layout"]["height"] = 110 + 24 * len(names)
     return figure
 
 
 def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Plot:
     """Draw how much each pair of domains shares."""
     names = list(sharing)
-    rows = [[100 * share for share in row.values()] for row in sharing.values()]
+    rows = [list(row.values()) for row in sharing.values()]
     figure = _heat_map(rows, names, names, "%{y} and %{x}: both use %{z:.1f} % of the kernels that either uses")
     figure["layout"]["height"] = 120 + 44 * len(names)
     return figure
 
 
-def learning_figure(run: ReportedRun) -> Plot:
+def learning_figure(epochs: Sequence[EpochReport]) -> Plot:
     """Draw every domain's accuracy over the epochs, on validation images if there are any."""
-    held_out = any(
-        progress.validation_accuracy is not None for epoch in run.epochs for progress in epoch.domains.values()
-    )
-    data = []
-    for number, name in enumerate(run.results.domains):
-        epochs = [epoch for epoch in run.epochs if name in epoch.domains]
-        reached = [epoch.domains[name] for epoch in epochs]
-        shares = [progress.validation_accuracy if held_out else progress.train_accuracy for progress in reached]
-        data.append(_curve(name, epochs, shares, colour(number)))
-    return _curves(data, f"{'validation' if held_out else 'training'} accuracy, %")
+    data = [_trace(curve, colour(number)) for number, curve in enumerate(accuracy_curves(epochs))]
+    return _curves(data, f"{accuracy_kind(epochs)} accuracy, %")
 
 
-def pruning_figure(run: ReportedRun) -> Plot:
+def pruning_figure(epochs: Sequence[EpochReport], budget: float | None) -> Plot:
     """Draw the usage of each domain and of any domain over the epochs, and the budget."""
-    data = []
-    for number, name in enumerate(run.results.domains):
-        epochs = [epoch for epoch in run.epochs if name in epoch.domains]
-        data.append(_curve(name, epochs, [epoch.domains[name].usage for epoch in epochs], colour(number)))
-    union = _curve(ANY, run.epochs, [epoch.union for epoch in run.epochs], INK)
-    data.append(union | {"line": {"color": INK, "width": 3}})
-    if run.results.budget is not None:
-        budget = _curve("budget", run.epochs, [run.results.budget] * len(run.epochs), MUTED)
-        data.append(budget | {"mode": "lines", "line": {"color": MUTED, "width": 2, "dash": "dash"}})
+    data = [_trace(curve, colour(number)) for number, curve in enumerate(usage_curves(epochs))]
+    union = union_curve(epochs)
+    data.append(_trace(union, INK) | {"line": {"color": INK, "width": 3}})
+    if budget is not None:
+        limit = Curve("budget", union.epochs, [100 * budget] * len(union.epochs))
+        line = {"color": MUTED, "width": 2, "dash": "dash"}
+        data.append(_trace(limit, MUTED) | {"mode": "lines", "line": line})
     return _curves(data, "kernels used, %")
 
 
@@ -105,17 +102,12 @@ def latency_figure(bench: Benchmark, threads: int) -> Plot:
     return {"data": [bars], "layout": layout}
 
 
-def speed_name(speed: Speed) -> str:
-    """Name an engine, and its domain if it has one."""
-    return f"{speed.engine}, {speed.domain}" if speed.domain else speed.engine
-
-
 def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[str], hover: str) -> Plot:
     trace = {
         "type": "heatmap",
         "x": [plain(name) for name in xs],
         "y": [plain(name) for name in ys],
-        "z": [list(row) for row in rows],
+        "z": [[100 * share for share in row] for row in rows],
         "zmin": 0,
         "zmax": 100,
         "xgap": 1,
@@ -135,13 +127,13 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
     return {"data": [trace], "layout": layout}
 
 
-def _curve(name: str, epochs: Sequence[EpochReport], shares: Sequence[float | None], shade: str) -> Plot:
+def _trace(curve: Curve, shade: str) -> Plot:
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": plain(name),
-        "x": [epoch.epoch + 1 for epoch in epochs],
-        "y": [None if share is None else 100 * share for share in shares],
+        "name": plain(curve.name),
+        "x": curve.epochs,
+        "y": curve.values,
         "line": {"color": shade, "width": 2},
         "marker": {"size": 5},
         "hovertemplate": "epoch %{x}: %{y:.1f} %",

@@ -1,4 +1,4 @@
-"""Write the report page, and its figures as files, for the runs in some folders."""
+"""Write the report page, and its figures as files, about the runs in some folders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prunus.errors import DataError
 from prunus.files import write_atomically
-from prunus.report.page.contents import ContentReaders, read_contents
+from prunus.report.page.contents import OpenRun, read_contents
 from prunus.report.page.figure_files import write_figures
 from prunus.report.page.reading import find_runs, read_run, run_names
 from prunus.report.page.render import render_page
@@ -31,8 +31,12 @@ class Report:
     figures: tuple[Path, ...]
 
 
-def write_page(paths: Sequence[Path], page: Path, figures: Path | None, readers: ContentReaders) -> Report:
-    """Write the page and, if a folder is named, its figures."""
+def write_page(paths: Sequence[Path], page: Path, figures: Path | None, open_run: OpenRun) -> Report:
+    """Write the page and, if a folder is named, its figures.
+
+    Args:
+        open_run: reads what a run contains if it has no usable model file.
+    """
     check_file(page, "report.html")
     if figures is not None:
         check_folder(figures)
@@ -40,7 +44,7 @@ def write_page(paths: Sequence[Path], page: Path, figures: Path | None, readers:
     runs: dict[str, ReportedRun] = {}
     for folder, name in zip(folders, run_names(folders), strict=True):
         try:
-            runs |= {run.name: run for run in read_run_and_baselines(folder, name, readers)}
+            runs |= {run.name: run for run in read_run_and_baselines(folder, name, open_run)}
         except DataError as error:
             left_out[str(folder)] = str(error)
     if not runs:
@@ -51,10 +55,10 @@ def write_page(paths: Sequence[Path], page: Path, figures: Path | None, readers:
     return Report(page, tuple(runs), left_out, tuple(files))
 
 
-def read_run_and_baselines(folder: Path, name: str, readers: ContentReaders) -> Iterator[ReportedRun]:
+def read_run_and_baselines(folder: Path, name: str, open_run: OpenRun) -> Iterator[ReportedRun]:
     """Read a run and the baselines that were measured with it."""
     run = read_run(folder, name)
-    contents, notes = read_contents(folder.resolve(), run.results, readers)
+    contents, notes = read_contents(folder.resolve(), run.results, open_run)
     yield replace(run, contents=contents, notes=(*run.notes, *notes))
     for key, results in run.results.baselines.items():
         yield read_run(folder / key, f"{name}/{key}", results)
