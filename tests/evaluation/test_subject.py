@@ -1,14 +1,22 @@
-"""A run whose network no model file can hold is measured all the same."""
+"""Runs and model files are opened as the same thing to measure."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import prunus
-from prunus.errors import BackboneError
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import write_bundle
+from prunus.errors import BackboneError, BundleError
+from prunus.evaluation.packing import pack_run
+from prunus.evaluation.subject import open_subject
+from prunus.training.run import TrainedRun
+from tests.makers.graph_bundles import random_bundle, varied_graph
 
 
+@pytest.mark.slow
 def test_a_network_that_no_file_can_hold_is_measured_and_refused_by_prune(
     make_domain: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -25,3 +33,52 @@ def test_a_network_that_no_file_can_hold_is_measured_and_refused_by_prune(
     with pytest.raises(BackboneError, match=r"layer '\S+' \(GroupNorm\w*\) is not among those of a model file's graph"):
         prunus.prune(run, tmp_path / "m.prunus")
     assert not (tmp_path / "m.prunus").exists()
+
+
+@pytest.fixture
+def run(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
+    make_domain("data/birds", classes=("owl", "wren"), train=4)
+    make_domain("data/signs", classes=("stop", "go", "yield"), train=4)
+    domains = [str(tmp_path / "data" / name) for name in ("birds", "signs")]
+    training = {"epochs": 1, "switch_lr": 0.01}
+    recipe = {"backbone": "wrn14_2", "domains": domains, "method": "ba2", "budget": 0.5, "training": training}
+    return prunus.train(prunus.parse_recipe(recipe), tmp_path / "run", device="cpu")
+
+
+@pytest.mark.slow
+def test_a_run_and_its_file_are_the_same_subject(run: Path, tmp_path: Path) -> None:
+    of_run = open_subject(run, "cpu")
+    of_file = open_subject(prunus.prune(run, tmp_path / "m.prunus"), "cpu")
+    assert of_run.costs == of_file.costs
+    assert of_run.model_bytes == of_file.model_bytes == (tmp_path / "m.prunus").stat().st_size
+    assert (of_run.steps, of_run.dense_bytes) == (of_file.steps, of_file.dense_bytes)
+    assert of_run.steps[0] == of_run.steps[1] > 0
+    assert dict(of_run.domains) == dict(of_file.domains)
+    entry = of_run.domains["signs"]
+    images = np.random.default_rng(0).standard_normal((2, 3, entry.preprocess.size, entry.preprocess.size))
+    logits = [subject.logits("signs")(images.astype(np.float32)) for subject in (of_run, of_file)]
+    assert logits[0].shape == (2, 3)
+    np.testing.assert_allclose(logits[0], logits[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_run_is_packed_once_and_not_serialised(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = []
+
+    def counting(opened: TrainedRun) -> Bundle:
+        packed.append(opened)
+        return pack_run(opened)
+
+    def refuse(*arguments: object) -> bytes:
+        raise AssertionError("serialised")
+
+    monkeypatch.setattr("prunus.evaluation.subject.pack_run", counting)
+    monkeypatch.setattr("prunus.bundle.file.save", refuse)
+    assert open_subject(run, "cpu").model_bytes
+    assert len(packed) == 1
+
+
+def test_a_file_that_does_not_record_its_origin_is_refused(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "m.prunus", random_bundle(varied_graph(0), 12))
+    with pytest.raises(BundleError, match=r"m\.prunus does not record its recipe and cannot be measured"):
+        open_subject(tmp_path / "m.prunus")

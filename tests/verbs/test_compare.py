@@ -1,4 +1,4 @@
-"""Methods side by side: one table, the same in every format, and a comparison that goes on where it stopped."""
+"""Methods side by side: one table, the same in every format, and a comparison that continues where it stopped."""
 
 import json
 import os
@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 import prunus
-from prunus.comparison.plan import plan_comparison
 from prunus.config import Recipe, Sharing
-from prunus.errors import BundleError, PrunusError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
+from prunus.errors import BundleError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
 from prunus.measure.comparison import Comparison
 from prunus.methods.table import METHODS
 from prunus.recipes import load_recipe
@@ -155,51 +154,6 @@ def test_another_recipe_in_the_same_folder_is_refused(recipe: Recipe, tmp_path: 
     compare(recipe, tmp_path / "out", ("feature",), (0.5,), device="cpu")
     with pytest.raises(TrainingError, match="holds a run of another recipe"):
         compare(recipe.model_copy(update={"seed": 1}), tmp_path / "out", ("feature",), (0.5,), device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("methods", "budgets", "message"),
-    [
-        (("onion",), (0.5,), "unknown method 'onion'; did you mean 'union'?"),
-        (("taps:sparsety=1",), (0.5,), "unknown taps option 'sparsety'; did you mean 'sparsity'?"),
-        (("taps:sparsity=-1",), (0.5,), "recipe key 'method.sparsity'"),
-        (("taps:sparsity",), (0.5,), "an option is written method:key=value"),
-        (("bn:sharing=union",), (0.5,), "method 'bn' has no switches to share"),
-        (("ba2:sharing=unoin",), (0.5,), "unknown sharing loss 'unoin'"),
-        (("ba2:sharing=jaccard",), (0.5,), 'use method = "jaccard"'),
-        (("ba2:sharing=soft_overlap:weight=learned",), (0.5,), "cannot be learned"),
-        (("hard_sharing:layers=middle",), (0.5,), "'early', 'late' or 'random'"),
-        (("union",), (1.5,), "recipe key 'budget'"),
-        ((), (0.5,), "at least one method"),
-        (("",), (0.5,), "at least one method"),
-        (("taps:name=bn",), (0.5,), "an option is written method:key=value"),
-        (("ba2:budget=0.5",), (0.5,), "budgets go into --budgets"),
-        (("taps:sparsity=1:sparsity=2",), (0.5,), "once each"),
-        (("piggyback:sharing=union",), (0.5,), "method 'piggyback' has no budget"),
-        (("ba2:weight=5.0",), (0.5,), "has no sharing loss; remove sharing.weight"),
-        (("ba2_individual:sharing=soft_overlap",), (0.5,), "needs domains to learn together"),
-        (("early_exits:exits=9",), (0.5,), "too few for 9 exits"),
-        (("union",), (), "at least one method and one budget"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
-    recipe: Recipe, methods: tuple[str, ...], budgets: tuple[float, ...], message: str
-) -> None:
-    with pytest.raises(PrunusError) as caught:
-        plan_comparison(recipe, methods, budgets)
-    assert message in str(caught.value)
-
-
-def test_a_method_is_compared_once_and_with_every_budget_it_takes(recipe: Recipe) -> None:
-    entries = plan_comparison(recipe, ("union", "all", "bn", "union"), (0.5, 0.5, 0.25))
-    names = [entry.name for entry in entries]
-    assert len(names) == len(set(names)) == len(METHODS) + sum(method.has_budget for method in METHODS.values())
-    assert [name for name in names if name.startswith("union")] == ["union-0.5", "union-0.25"]
-
-
-def test_the_same_method_written_in_several_ways_is_one_row(recipe: Recipe) -> None:
-    names = [entry.name for entry in plan_comparison(recipe, ("taps, taps:sparsity=1.0", "taps:sparsity=2"), (0.5,))]
-    assert names == ["feature", "finetune", "taps", "taps-sparsity=2.0"]
 
 
 def test_a_method_that_cannot_be_trained_does_not_keep_the_others_from_it(

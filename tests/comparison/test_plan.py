@@ -1,0 +1,102 @@
+"""A comparison is planned and checked before anything is trained."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prunus.comparison.plan import changed_options, check_data, plan_comparison
+from prunus.config import Recipe, Sharing
+from prunus.errors import DataError, PrunusError, RecipeError, UnknownNameError
+from prunus.methods.table import METHODS
+from prunus.recipes import parse_recipe
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    return parse_recipe({"backbone": "wrn14_2", "domains": ["one", "two"], "method": "piggyback", "seed": 3})
+
+
+@pytest.mark.parametrize(
+    ("methods", "budgets", "message"),
+    [
+        (("onion",), (0.5,), "unknown method 'onion'; did you mean 'union'?"),
+        (("taps:sparsety=1",), (0.5,), "unknown taps option 'sparsety'; did you mean 'sparsity'?"),
+        (("taps:sparsity=-1",), (0.5,), "recipe key 'method.sparsity'"),
+        (("taps:sparsity",), (0.5,), "an option is written method:key=value"),
+        (("bn:sharing=union",), (0.5,), "method 'bn' has no switches to share"),
+        (("ba2:sharing=unoin",), (0.5,), "unknown sharing loss 'unoin'"),
+        (("ba2:sharing=jaccard",), (0.5,), 'use method = "jaccard"'),
+        (("ba2:sharing=soft_overlap:weight=learned",), (0.5,), "cannot be learned"),
+        (("hard_sharing:layers=middle",), (0.5,), "'early', 'late' or 'random'"),
+        (("union",), (1.5,), "recipe key 'budget'"),
+        ((), (0.5,), "at least one method"),
+        (("",), (0.5,), "at least one method"),
+        (("taps:name=bn",), (0.5,), "an option is written method:key=value"),
+        (("ba2:budget=0.5",), (0.5,), "budgets go into --budgets"),
+        (("taps:sparsity=1:sparsity=2",), (0.5,), "once each"),
+        (("piggyback:sharing=union",), (0.5,), "method 'piggyback' has no budget"),
+        (("ba2:weight=5.0",), (0.5,), "has no sharing loss; remove sharing.weight"),
+        (("ba2_individual:sharing=soft_overlap",), (0.5,), "needs domains to learn together"),
+        (("early_exits:exits=9",), (0.5,), "too few for 9 exits"),
+        (("union",), (), "at least one method and one budget"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
+    recipe: Recipe, methods: tuple[str, ...], budgets: tuple[float, ...], message: str
+) -> None:
+    with pytest.raises(PrunusError) as caught:
+        plan_comparison(recipe, methods, budgets)
+    assert message in str(caught.value)
+
+
+def test_a_method_is_compared_once_and_with_every_budget_it_takes(recipe: Recipe) -> None:
+    entries = plan_comparison(recipe, ("union", "all", "bn", "union"), (0.5, 0.5, 0.25))
+    names = [entry.name for entry in entries]
+    assert len(names) == len(set(names)) == len(METHODS) + sum(method.has_budget for method in METHODS.values())
+    assert [name for name in names if name.startswith("union")] == ["union-0.5", "union-0.25"]
+
+
+def test_the_same_method_written_in_several_ways_is_one_row(recipe: Recipe) -> None:
+    names = [entry.name for entry in plan_comparison(recipe, ("taps, taps:sparsity=1.0", "taps:sparsity=2"), (0.5,))]
+    assert names == ["feature", "finetune", "taps", "taps-sparsity=2.0"]
+
+
+def test_baselines_come_first_and_only_the_method_and_budget_differ(recipe: Recipe) -> None:
+    entries = plan_comparison(recipe, ("union", "bn"), (0.5, 0.25))
+    assert [entry.name for entry in entries] == ["feature", "bn", "finetune", "union-0.5", "union-0.25"]
+    assert [entry.recipe.budget for entry in entries[3:]] == [0.5, 0.25]
+    assert {entry.recipe.seed for entry in entries} == {3}
+    assert {entry.recipe.domains for entry in entries} == {recipe.domains}
+
+
+def test_the_weight_of_a_sharing_loss_is_kept_for_the_methods_that_have_one(recipe: Recipe) -> None:
+    weighed = recipe.model_copy(update={"sharing": Sharing(weight=5.0), "method": None})
+    weights = {entry.name: entry.recipe.sharing.weight for entry in plan_comparison(weighed, ("union", "ba2"), (0.5,))}
+    assert weights == {"feature": None, "finetune": None, "ba2-0.5": None, "union-weight=5.0-0.5": 5.0}
+
+
+def test_a_penalty_in_the_recipe_is_refused(recipe: Recipe) -> None:
+    soft = recipe.model_copy(update={"sharing": Sharing(loss="soft_overlap"), "method": None})
+    with pytest.raises(RecipeError, match="as in ba2:sharing=soft_overlap"):
+        plan_comparison(soft, ("bn",), (0.5,))
+
+
+def test_changed_options_are_those_that_differ_from_the_methods_defaults() -> None:
+    def changed(**content: object) -> dict[str, object]:
+        return dict(changed_options(parse_recipe({"backbone": "wrn14_2", "domains": ["one"], **content})))
+
+    assert changed(method="union") == {}
+    assert changed(method={"name": "taps", "sparsity": 0.5}) == {"sparsity": 0.5}
+    assert changed(method="union", sharing={"weight": 2.0}) == {"weight": 2.0}
+    assert changed(method="ba2", sharing={"loss": "soft_overlap"}) == {"sharing": "soft_overlap"}
+
+
+def test_domains_without_labelled_images_of_the_split_are_refused(make_domain: Callable[..., Path]) -> None:
+    domains = [str(make_domain("one", train=4)), str(make_domain("two", train=4, test=0))]
+    content = parse_recipe({"backbone": "wrn14_2", "domains": domains})
+    check_data(content, "train")
+    with pytest.raises(DataError, match="the test images of 'two' are missing or have no labels; use --split validat"):
+        check_data(content, "test")
+    with pytest.raises(UnknownNameError, match="unknown split 'tset'"):
+        check_data(content, "tset")

@@ -1,0 +1,89 @@
+"""Images are found, checked and classified domain by domain."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prunus.arrays import Floats
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import DomainChoice
+from prunus.errors import DataError
+from prunus.evaluation.classifying import classify_domains, locate
+from prunus.evaluation.subject import Subject
+from prunus.images import Preprocess
+from prunus.measure.cost import CostReport
+from prunus.recipes import parse_recipe
+
+PREPROCESS = Preprocess(size=8, resize=8, mean=(0, 0, 0), std=(1, 1, 1))
+
+
+def _subject(*folders: Path, classes: tuple[str, ...] = ("a", "b"), **changes: object) -> Subject:
+    """A model that always answers with the second class."""
+    recipe = parse_recipe({"backbone": "wrn14_2", "domains": [str(folder) for folder in folders], **changes})
+    entries = {folder.name: DomainEntry(classes=classes, preprocess=PREPROCESS) for folder in folders}
+
+    def logits(images: Floats) -> Floats:
+        return np.tile(np.array([0.0, 1.0], np.float32), (len(images), 1))
+
+    return Subject(recipe, entries, lambda _domain: logits, CostReport((), (), ()), (1, 1), 0, None)
+
+
+def test_every_domain_is_classified_with_its_images(make_domain: Callable[..., Path]) -> None:
+    first, second = make_domain("one", test=3), make_domain("two", test=1)
+    answers = list(classify_domains(_subject(first, second), "test"))
+    assert [answer.domain for answer in answers] == ["one", "two"]
+    assert answers[0].labels.tolist() == [1] * 6
+    assert answers[0].images.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert [answer.accuracy() for answer in answers] == [0.5, 0.5]
+    assert [answer.crops for answer in answers] == [1, 1]
+
+
+def test_a_split_is_read_and_crops_come_from_the_recipe_or_the_caller(make_domain: Callable[..., Path]) -> None:
+    folder = make_domain("one", train=5, test=1)
+    subject = _subject(folder, evaluation={"crops": 5})
+    entry = DomainEntry(classes=("a", "b"), preprocess=PREPROCESS.model_copy(update={"resize": 10}))
+    subject = replace(subject, domains={"one": entry})
+    (answer,) = classify_domains(subject, "test")
+    assert answer.crops == 5
+    (answer,) = classify_domains(subject, "test", crops=10)
+    assert answer.crops == 10
+    (answer,) = classify_domains(subject, "train")
+    assert len(answer.images) > 2
+
+
+def test_other_classes_than_the_models_are_refused(make_domain: Callable[..., Path]) -> None:
+    folder = make_domain("one", classes=("a", "c"))
+    with pytest.raises(DataError, match=r"the classes of domain 'one' in .*one are not those the model was trained on"):
+        list(classify_domains(_subject(folder), "test"))
+
+
+def test_unreadable_images_are_skipped_only_where_the_recipe_and_the_task_allow_it(
+    make_domain: Callable[..., Path],
+) -> None:
+    folder = make_domain("one", test=2)
+    (folder / "test" / "a" / "0.png").write_bytes(b"no image")
+    (answer,) = classify_domains(_subject(folder, skip_bad_images=True), "test", use_cache=False)
+    assert (len(answer.images), len(answer.images.skipped)) == (3, 1)
+    with pytest.raises(DataError):
+        list(classify_domains(_subject(folder), "test", use_cache=False))
+    with pytest.raises(DataError):  # every image of a benchmark needs an answer
+        list(classify_domains(_subject(folder, skip_bad_images=True), "test", use_cache=False, unlabelled=True))
+
+
+def test_a_folder_with_data_is_looked_at_first(tmp_path: Path) -> None:
+    choice = DomainChoice(name="birds", path="/elsewhere/birds")
+    assert locate(choice, None) == choice
+    assert locate(choice, tmp_path).path == str(tmp_path / "birds")
+    (tmp_path / "birds.zip").write_bytes(b"")
+    assert locate(choice, tmp_path).path == str(tmp_path / "birds.zip")
+    benchmark = choice.model_copy(update={"layout": "decathlon"})
+    assert locate(benchmark, tmp_path).path == str(tmp_path)
+
+
+def test_a_path_that_a_model_file_does_not_record_must_be_named() -> None:
+    with pytest.raises(DataError, match="the images of 'birds' are; name their folder with --data DIR"):
+        locate(DomainChoice(name="birds", path="birds"), None)
+    assert locate(DomainChoice(name="signs", path="demo:signs"), None).path == "demo:signs"

@@ -1,0 +1,99 @@
+"""Every number of an evaluation is the one its name says, computed here by hand."""
+
+import numpy as np
+import pytest
+
+from prunus.data.loading import ImageSet
+from prunus.evaluation.classifying import Answers
+from prunus.evaluation.results import evaluation_of
+from prunus.evaluation.subject import Subject
+from prunus.measure.cost import CostReport, DomainCost, LayerCost
+from prunus.recipes import parse_recipe
+
+# two layers of unequal size, so that no two of the numbers are equal by chance
+# name, kernels, kernel area, positions, used by each domain, union, intersection, weights read
+LAYERS = (
+    LayerCost("first", 10, 9, 16, (4, 5), 7, 2, 63),
+    LayerCost("second", 30, 1, 4, (6, 3), 8, 1, 8),
+)
+COSTS = CostReport(("a", "b"), LAYERS, (DomainCost(40, 320), DomainCost(40, 640, 48)), shared_bits=64, side_bits=96)
+DENSE_MACS = 10 * 9 * 16 + 30 * 4
+MACS = {"a": 4 * 9 * 16 + 6 * 4, "b": 5 * 9 * 16 + 3 * 4 + 48}
+DENSE_BITS = 32 * (10 * 9 + 30)
+
+
+def _subject(**changes: object) -> Subject:
+    domains = [{"name": "a", "path": "a"}, {"name": "b", "path": "b"}]
+    content: dict[str, object] = {"backbone": "wrn14_2", "domains": domains, "method": "ba2", "budget": 0.3, "seed": 7}
+    recipe = parse_recipe(content | changes)
+    return Subject(recipe, {}, lambda domain: lambda images: images[:, :, 0, 0], COSTS, (3, 8), 5000, 1234)
+
+
+def _answers(domain: str, correct: int, wrong: int, skipped: int, crops: int) -> Answers:
+    labels = np.zeros(correct + wrong, np.int64)
+    predicted = np.array([0] * correct + [1] * wrong)
+    images = np.zeros((len(labels), 3, 1, 1), np.uint8)
+    return Answers(domain, predicted, ImageSet(images, labels, ("bad.png",) * skipped), crops)
+
+
+ANSWERS = (_answers("a", 3, 1, skipped=2, crops=5), _answers("b", 1, 1, skipped=0, crops=10))
+
+
+def test_costs_of_all_domains_are_in_the_fields_of_their_names() -> None:
+    results = evaluation_of(_subject(), "validation", ANSWERS)
+    assert results.union == 15 / 40
+    assert results.intersection == 3 / 40
+    assert results.sparsity == pytest.approx((3 / 10 + 22 / 30) / 2)
+    assert results.macs_ratio == pytest.approx((MACS["a"] + MACS["b"]) / 2 / DENSE_MACS)
+    assert results.macs_ratio_with_source == pytest.approx(((MACS["a"] + MACS["b"]) / DENSE_MACS + 1) / 3)
+    assert results.params_ratio == pytest.approx((32 * (63 + 8) + 64 + 80) / DENSE_BITS)
+    assert results.params_ratio_with_source == pytest.approx((DENSE_BITS + 64 + 80) / DENSE_BITS)
+    assert results.dense_macs == DENSE_MACS
+    assert results.stored_bytes == (32 * (63 + 8) + 64 + 80 + 96 + 320 + 640) // 8
+    assert (results.dense_bytes, results.model_bytes) == (5000, 1234)
+
+
+def test_every_domain_has_its_own_accuracy_and_costs() -> None:
+    results = evaluation_of(_subject(), "test", ANSWERS)
+    first, second = results.domains["a"], results.domains["b"]
+    assert (first.accuracy, first.images, first.skipped, first.crops) == (0.75, 4, 2, 5)
+    assert (second.accuracy, second.images, second.skipped, second.crops) == (0.5, 2, 0, 10)
+    assert (first.usage, second.usage) == (10 / 40, 8 / 40)
+    assert (first.macs, second.macs) == (MACS["a"], MACS["b"])
+    assert first.macs_ratio == pytest.approx(MACS["a"] / DENSE_MACS)
+    assert results.mean_accuracy == 0.625
+
+
+def test_what_was_measured_is_named() -> None:
+    results = evaluation_of(_subject(), "validation", ANSWERS)
+    assert (results.method, results.backbone, results.budget, results.sharing) == ("ba2", "wrn14_2", 0.3, None)
+    assert (results.seed, results.split, results.steps) == (7, "validation", (3, 8))
+    assert results.options == {"granularity": "kernel"}
+    assert evaluation_of(_subject(method="union"), "test", ANSWERS).sharing == "union"
+    assert evaluation_of(_subject(method="bn"), "test", ANSWERS).budget is None
+
+
+def _domains(**references: float) -> list[dict[str, object]]:
+    return [{"name": name, "path": name, **references} for name in ("a", "b")]
+
+
+def test_scores_need_the_accuracies_that_they_compare_with() -> None:
+    assert evaluation_of(_subject(), "test", ANSWERS).scores is None
+    half = [*_domains(finetune_accuracy=0.5)[:1], *_domains()[1:]]
+    assert evaluation_of(_subject(domains=half), "test", ANSWERS).scores is None
+    scores = evaluation_of(_subject(domains=_domains(finetune_accuracy=0.5)), "test", ANSWERS).scores
+    assert scores is not None
+    assert scores.s == pytest.approx(1000 * (0.75**2 + 0.5**2))  # twice the fine-tuned error is 1
+    assert scores.s_e is None
+
+
+def test_scores_divide_by_the_mean_macs_and_by_the_params_without_a_source_domain() -> None:
+    references = _domains(finetune_accuracy=0.5, feature_accuracy=0.25)
+    results = evaluation_of(_subject(domains=references), "test", ANSWERS)
+    assert results.scores is not None
+    score = 1000 * (0.75**2 + 0.5**2)
+    assert results.scores.s_o == pytest.approx(score / results.macs_ratio)
+    assert results.scores.s_p == pytest.approx(score / results.params_ratio)
+    feature = 2 * 1000 * 0.25**2
+    expected = score / results.macs_ratio * score / results.params_ratio / feature**2
+    assert results.scores.s_e == pytest.approx(expected)
