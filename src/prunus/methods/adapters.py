@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -109,26 +110,23 @@ def _after(unit: nn.Module) -> Branch:
     return lambda _x, y: y + unit(y)
 
 
-def build_parallel(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
-    """Add adapters in parallel to the convolutions, and norms per domain."""
-    return [ParallelAdapters(backbone.network, len(classes)), DomainNorms(backbone.network, len(classes))]
-
-
-def build_series(backbone: Backbone, classes: Sequence[int], options: NoOptions) -> list[Adapter]:
-    """Add adapters after the convolutions, and norms per domain."""
-    return [SeriesAdapters(backbone.network, len(classes)), DomainNorms(backbone.network, len(classes))]
+def build(
+    kind: type[ParallelAdapters | SeriesAdapters], backbone: Backbone, classes: Sequence[int], options: NoOptions
+) -> list[Adapter]:
+    """Add adapters of one kind to the convolutions, and norms per domain."""
+    return [kind(backbone.network, len(classes)), DomainNorms(backbone.network, len(classes))]
 
 
 PARALLEL = Method(
     summary="a 1x1 convolution in parallel to every larger one",
     paper="Rebuffi et al., CVPR 2018",
     cost="outputs x inputs per larger convolution",
-    build=build_parallel,
+    build=partial(build, ParallelAdapters),
 )
 SERIES = replace(
     PARALLEL,
     summary="a norm and a 1x1 convolution after every larger one",
     cost="outputs x outputs per larger convolution",
     paper="Rebuffi et al., NIPS 2017",
-    build=build_series,
+    build=partial(build, SeriesAdapters),
 )

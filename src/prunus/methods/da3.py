@@ -100,8 +100,10 @@ class DomainBiases(Adapter):
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Add attention maps to the convolutions, and biases per domain to the norms."""
-    network = backbone.network
-    return [AddedAttention(network, len(classes), options.pooling), DomainBiases(network, len(classes))]
+    return [
+        AddedAttention(backbone.network, len(classes), options.pooling),
+        DomainBiases(backbone.network, len(classes)),
+    ]
 
 
 METHOD = Method(

@@ -103,8 +103,7 @@ class Exits(Adapter):
         return cast("nn.ModuleList", self.heads[domain])[index]
 
     def _logits(self, domain: int, index: int, features: Tensor) -> Tensor:
-        logits: Tensor = self._head(domain, index)(features.mean((2, 3)))
-        return logits
+        return cast("Tensor", self._head(domain, index)(features.mean((2, 3))))
 
     def _record(self, domain: int, index: int) -> Branch:
         def record(_input: Tensor, output: Tensor) -> Tensor:

@@ -62,8 +62,10 @@ def _start(conv: ConvShape, rank: int) -> tuple[Tensor, Tensor]:
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Scale the kernels, and add norms per domain."""
-    network = backbone.network
-    return [Modulation(network, len(classes), options.rank), DomainNorms(network, len(classes))]
+    return [
+        Modulation(backbone.network, len(classes), options.rank),
+        DomainNorms(backbone.network, len(classes)),
+    ]
 
 
 METHOD = Method(

@@ -100,8 +100,7 @@ def _chosen(name: str, options: Settings, sharing: Sharing) -> ChosenMethod:
 
 def default_weight(loss: str | None) -> float | Literal["learned"]:
     """Return the default weight of a sharing loss."""
-    fixed = PENALTIES.get(loss or "")
-    return "learned" if fixed is None else fixed
+    return PENALTIES.get(loss or "", "learned")
 
 
 def with_method(recipe: Recipe) -> Recipe:

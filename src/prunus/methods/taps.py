@@ -67,8 +67,10 @@ class ChosenResiduals(Adapter):
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Add residuals for selected layers, and norms per domain."""
-    network = backbone.network
-    return [ChosenResiduals(network, len(classes), options), DomainNorms(network, len(classes))]
+    return [
+        ChosenResiduals(backbone.network, len(classes), options),
+        DomainNorms(backbone.network, len(classes)),
+    ]
 
 
 METHOD = Method(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from pydantic import Field
@@ -70,17 +71,8 @@ def build_piggyback(backbone: Backbone, classes: Sequence[int], options: Options
     return [Switches(switch_layout(backbone.network, "weight"), len(classes), options.start, options.threshold)]
 
 
-def build_weight_transform(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Add a scaled mask to the scaled weights."""
-    return _build_affine(backbone, classes, options, 3)
-
-
-def build_affine_masks(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
-    """Use the general affine form."""
-    return _build_affine(backbone, classes, options, 4)
-
-
-def _build_affine(backbone: Backbone, classes: Sequence[int], options: Options, num_coefficients: int) -> list[Adapter]:
+def build_affine(backbone: Backbone, classes: Sequence[int], options: Options, num_coefficients: int) -> list[Adapter]:
+    """Combine weights and masks with some of the four coefficients, and add norms per domain."""
     layout = switch_layout(backbone.network, "weight")
     switches = AffineSwitches(layout, len(classes), options, num_coefficients)
     return [switches, DomainNorms(backbone.network, len(classes))]
@@ -98,11 +90,11 @@ WEIGHT_TRANSFORM = replace(
     PIGGYBACK,
     summary="scaled weights plus a scaled binary mask",
     paper="Mancini et al., ECCVW 2018",
-    build=build_weight_transform,
+    build=partial(build_affine, num_coefficients=3),
 )
 AFFINE_MASKS = replace(
     PIGGYBACK,
     summary="an affine combination of weights, mask and masked weights",
     paper="Mancini et al., MVA 2020",
-    build=build_affine_masks,
+    build=partial(build_affine, num_coefficients=4),
 )

@@ -28,13 +28,20 @@ def make_app(service: Service) -> FastAPI:
         yield
         service.close()
 
-    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url="/openapi.json")
+    app = FastAPI(
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        exception_handlers={
+            Refusal: _refused,
+            RequestValidationError: _invalid,
+            HTTPException: _no_route,
+            Exception: _failed,
+        },
+    )
     app.state.service = service
     app.router.routes.extend(router.routes)  # include_router() would add a layer to every request
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _no_route)
-    app.add_exception_handler(Exception, _failed)
     schema = _schema(app, service)
     app.openapi = lambda: schema  # type: ignore[method-assign]
     return app
@@ -57,19 +64,16 @@ def _error(status: int, message: str, headers: dict[str, str] | None = None) -> 
     return JSONResponse({"error": message}, status, headers)
 
 
-async def _refused(_: Request, refusal: Exception) -> Response:
-    assert isinstance(refusal, Refusal)
+async def _refused(_: Request, refusal: Refusal) -> Response:
     return _error(refusal.status, refusal.message, refusal.headers)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
     return _error(422, f"{first['loc'][-1]!r}: {first['msg']}, got {str(first.get('input'))[:200]!r}")
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+async def _no_route(request: Request, error: HTTPException) -> Response:
     messages = {
         404: "this address does not exist; see /docs",
         405: f"{request.method} is not allowed for this address; see /docs",

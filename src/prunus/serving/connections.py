@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from typing import Any, ClassVar
 
+from starlette.responses import JSONResponse
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from prunus.serving.deadline import LATE_SECONDS
@@ -121,12 +121,5 @@ def guarded(settings: ServeSettings) -> type[GuardedConnection]:
 async def too_many_connections(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  # the server's types
     """Answer every request on a connection beyond the limit with 503."""
     refusal = overloaded("too many connections are open")
-    body = json.dumps({"error": refusal.message}).encode()
-    headers = refusal.headers | {
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        "Connection": "close",
-    }
-    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
-    await send({"type": "http.response.body", "body": body})
+    headers = refusal.headers | {"Connection": "close"}
+    await JSONResponse({"error": refusal.message}, refusal.status, headers)(scope, receive, send)
