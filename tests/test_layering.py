@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backbone": {"config", "images", "samples"},
     "masks": {"backbone"},
     "methods": {"masks", "backbone", "config", "measure", "losses"},
-    "measure": {"benchmarks", "bundle", "config", "data", "graph", "images", "probabilities"},
+    "measure": {"benchmarks", "bundle", "config", "data", "graph", "images", "probabilities", "runtime"},
     "run_folder": set(),
     "training": LEARNING | {"losses", "measure", "run_folder"},
     "evaluation": {

@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_seri
 
 from prunus.measure.result import Result, Share
 from prunus.measure.score import Scores
+from prunus.runtime.predictor import Prediction
 
 ADDED = ("baselines", "example", "seconds", "recipe")  # by `demo` and `compare` only
 
@@ -22,20 +23,13 @@ class DomainResult(Result):
     macs_ratio: Share
 
 
-class Guess(Result):
-    """One class that the model considers, with its probability."""
-
-    label: str
-    probability: Share
-
-
 class Example(Result):
     """One test image that the demo classified."""
 
     domain: str
     file: str
     truth: str
-    predictions: tuple[Guess, ...] = Field(min_length=1)
+    predictions: tuple[Prediction, ...] = Field(min_length=1)
 
 
 class Evaluation(Result):

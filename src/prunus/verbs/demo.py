@@ -10,7 +10,7 @@ from prunus.data.layouts import open_domain
 from prunus.errors import MissingExtraError
 from prunus.files import write_json
 from prunus.measure.bundle_cost import bundle_costs
-from prunus.measure.evaluation import Demonstration, Example, Guess
+from prunus.measure.evaluation import Demonstration, Example
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
 from prunus.run_folder import RunFolder
@@ -70,9 +70,5 @@ def _classify_example(recipe: Recipe, predictor: Predictor) -> Example:
     domain = open_domain(recipe.domains[-1])
     item = domain.test[0]
     predictions = predictor.predict(domain.source.read(item.file), domain.name, top=3)
-    return Example(
-        domain=domain.name,
-        file=item.file,
-        truth=domain.classes[item.label],
-        predictions=tuple(Guess(label=guess.label, probability=guess.probability) for guess in predictions),
-    )
+    truth = domain.classes[item.label]
+    return Example(domain=domain.name, file=item.file, truth=truth, predictions=tuple(predictions))
