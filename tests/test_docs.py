@@ -1,4 +1,4 @@
-"""Every code block of the README and the docs runs, page by page, in a folder with a little data."""
+"""Every code block of the README and the docs runs, page by page, in a folder with a small dataset."""
 
 import json
 import os
@@ -24,39 +24,41 @@ BEGIN_WITH_DATA = {"README.md", "data.md", "recipes.md", "benchmarks.md", "metho
 README_RECIPE = BLOCK.findall((ROOT / "README.md").read_text())[1][1]
 
 
-def _run(command: list[str], place: Path) -> None:
+def _run(command: list[str], folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        command, cwd=place, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+        command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-def _run_shell(block: str, place: Path) -> None:
+def _run_shell(block: str, folder: Path) -> None:
     for line in filter(None, (line.partition("  #")[0].strip() for line in block.splitlines())):
         if line.startswith("make "):
-            _run(["make", "--dry-run", *line.split()[1:]], ROOT)  # the real thing would run these tests again
-        elif not line.startswith(("git clone", "pip install")):  # no second copy of the project, no network
-            _run(["bash", "-c", line], place)
+            _run(["make", "--dry-run", *line.split()[1:]], ROOT)  # running it would start these tests again
+        elif not line.startswith(
+            ("git clone", "pip install")
+        ):  # these need a second copy of the project or network access
+            _run(["bash", "-c", line], folder)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with the README's recipe, little data, a run of one epoch and its model file."""
-    place = tmp_path_factory.mktemp("trained")
+    """Return a folder with the README's recipe, a small dataset, a run of one epoch and its model file."""
+    folder = tmp_path_factory.mktemp("trained")
     for name, classes in (("birds", ("owl", "wren")), ("flowers", ("rose", "tulip"))):
-        write_domain(place / "data" / name, classes, train=10)
-    shutil.copy(place / "data" / "flowers" / "test" / "rose" / "0.png", place / "rose.jpg")
-    (place / "recipe.toml").write_text(README_RECIPE.replace("epochs = 15", "epochs = 1"))
-    _run(["prunus", "train", "recipe.toml", "--out", "run"], place)
-    _run(["prunus", "prune", "run", "--out", "model.prunus"], place)
-    return place
+        write_domain(folder / "data" / name, classes, train=10)
+    shutil.copy(folder / "data" / "flowers" / "test" / "rose" / "0.png", folder / "rose.jpg")
+    (folder / "recipe.toml").write_text(README_RECIPE.replace("epochs = 15", "epochs = 1"))
+    _run(["prunus", "train", "recipe.toml", "--out", "run"], folder)
+    _run(["prunus", "prune", "run", "--out", "model.prunus"], folder)
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
 def test_every_code_block_runs(page: Path, trained: Path, tmp_path: Path) -> None:
-    kept = ["data", "rose.jpg"] if page.name in BEGIN_WITH_DATA else [each.name for each in trained.iterdir()]
+    kept = ["data", "rose.jpg"] if page.name in BEGIN_WITH_DATA else [path.name for path in trained.iterdir()]
     for name in kept:
         (shutil.copytree if (trained / name).is_dir() else shutil.copy)(trained / name, tmp_path / name)
     for kind, block in BLOCK.findall(page.read_text()):
@@ -165,9 +167,10 @@ def test_the_runtime_page_shows_what_was_measured_and_it_is_as_fast_as_wanted() 
     for gain in gains:
         assert f"| {gain['domain']} | {gain['promised']:.2f} × | {gain['speed_up']:.2f} × |" in text
     assert sum(gain["realised"] for gain in gains) / len(gains) >= 0.75
-    times: dict[str, list[float]] = {each["engine"]: [] for each in demo["speeds"]}
-    for each in (speed for speed in demo["speeds"] if speed["threads"] == 1):
-        times[each["engine"]].append(each["latency"]["median_ms"])
+    times: dict[str, list[float]] = {speed["engine"]: [] for speed in demo["speeds"]}
+    for speed in demo["speeds"]:
+        if speed["threads"] == 1:
+            times[speed["engine"]].append(speed["latency"]["median_ms"])
     readme = (ROOT / "README.md").read_text()
     assert f"{times['ONNX dense'][0]:.2f} ms in ONNX Runtime, {times['PyTorch dense'][0]:.2f} ms in PyTorch" in readme
     assert f"**{sum(times['Prunus']) / len(times['Prunus']):.2f} ms**" in readme
@@ -176,6 +179,6 @@ def test_the_runtime_page_shows_what_was_measured_and_it_is_as_fast_as_wanted() 
 def test_every_file_that_the_architecture_page_names_exists() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     names = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
-    places = (ROOT, ROOT / "src" / "prunus", ROOT / "src" / "prunus" / "methods")
+    folders = (ROOT, ROOT / "src" / "prunus", ROOT / "src" / "prunus" / "methods")
     assert len(names) > 30
-    assert [name for name in names if not any((place / name).is_file() for place in places)] == []
+    assert [name for name in names if not any((folder / name).is_file() for folder in folders)] == []
