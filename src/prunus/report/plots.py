@@ -32,13 +32,16 @@ def write_plots(folder: Path, results: Evaluation, costs: CostReport, epochs: Se
         "usage": usage_figure(costs, results.budget),
         "training": training_figure(epochs, results.budget),
     }
-    paths = []
-    for name, figure in figures.items():
-        paths.append(folder / f"{name}.png")
-        content = io.BytesIO()
-        figure.savefig(content, dpi=150)
-        write_atomically(paths[-1], content.getvalue())
-    return paths
+    return [save_figure(figure, folder / f"{name}.png") for name, figure in figures.items()]
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure as PNG or SVG, without the date: the same figure is always the same file."""
+    content = io.BytesIO()
+    is_svg = path.suffix == ".svg"
+    figure.savefig(content, dpi=150, format="svg" if is_svg else "png", metadata={"Date": None} if is_svg else None)
+    write_atomically(path, content.getvalue())
+    return path
 
 
 def accuracy_figure(results: Evaluation) -> Figure:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prunus.files import write_atomically
 from prunus.measure.speed import Benchmark, Speed
-from prunus.report.plots import COLOURS, GREY, new_figure
+from prunus.report.plots import COLOURS, GREY, new_figure, save_figure
 from prunus.report.tables import plural
 
 if TYPE_CHECKING:
@@ -20,9 +18,7 @@ COLOUR_OF = {"Prunus": COLOURS[0], "ONNX pruned": COLOURS[7], "ONNX baked": COLO
 
 def write_speed_plot(path: Path, benchmark: Benchmark) -> None:
     """Write the latencies as a PNG file."""
-    content = io.BytesIO()
-    speed_figure(benchmark).savefig(content, dpi=150, format="png")
-    write_atomically(path, content.getvalue())
+    save_figure(speed_figure(benchmark), path)
 
 
 def speed_figure(benchmark: Benchmark) -> Figure:

@@ -26,6 +26,7 @@ def trained(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_layers_are_read_from_the_run_where_there_is_no_model_file(trained: Path) -> None:
     (run,) = read_run_and_baselines(trained, "run", run_contents)
     assert run.notes == ()
@@ -46,8 +47,9 @@ def test_layers_are_read_from_the_run_where_there_is_no_model_file(trained: Path
     assert of_file.versions["prunus"] == prunus.__version__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["damaged", "stale"])
-def test_a_model_file_that_cannot_be_used_is_a_note_and_the_run_is_looked_into(fault: str, trained: Path) -> None:
+def test_an_unusable_model_file_is_noted_and_the_run_is_read_instead(fault: str, trained: Path) -> None:
     if fault == "damaged":
         (trained / "model.prunus").write_bytes(b"no model")
     else:

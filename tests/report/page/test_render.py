@@ -1,4 +1,4 @@
-"""The page as a reader has it: in a browser, offline, on a wide and a narrow screen, in the light and in the dark."""
+"""The page in a browser: offline, on wide and narrow screens, in the light and the dark theme."""
 
 import re
 import shutil
@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Open]:
-    """Open a file; any error of a script, and any request but for the file, fails the test."""
+    """Open a file; script errors, and requests for anything but the file, fail the test."""
     wrong: list[str] = []
     contexts = []
 
@@ -91,8 +91,8 @@ def test_one_run_gives_a_page_with_every_figure_and_table(open_page: Open, one: 
     assert kinds == ["params", "macs", "domains", "usage", "sharing", "learning", "pruning", "latency-1", "latency-2"]
     assert page.locator(".heatmaplayer image, .heatmaplayer path").count() >= 2
     text = page.inner_text("body")
-    for wanted in ("80.0 %", "0.90 MB", "0.3 ms", "weights of the kept kernels", "a small machine", "numpy 2.0"):
-        assert wanted in text
+    for text_part in ("80.0 %", "0.90 MB", "0.3 ms", "weights of the kept kernels", "a small machine", "numpy 2.0"):
+        assert text_part in text
     page.get_by_text("Recipe with all defaults").click()
     assert 'domains.0.path = "birds"' in page.inner_text("pre")
 
@@ -128,21 +128,23 @@ def test_the_table_holds_all_runs_and_sorts(open_page: Open, many: Path) -> None
     page.wait_for_selector("details.run[open]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_narrow_screen_nothing_sticks_out(open_page: Open, one: Path, many: Path, scheme: str) -> None:
     for path in (one, many):
         page = open_page(path, width=360, scheme=scheme, touch=True)
         assert page.evaluate("document.documentElement.scrollWidth") == 360
-        widths = page.locator(".chart .main-svg").evaluate_all("all => all.map(each => each.clientWidth)")
+        widths = page.locator(".chart .main-svg").evaluate_all("all => all.map(chart => chart.clientWidth)")
         assert 0 < max(widths) <= 360
 
 
-def test_a_table_that_goes_on_says_so_until_its_end_is_reached(open_page: Open, many: Path) -> None:
+@pytest.mark.slow
+def test_a_shadow_marks_a_table_that_continues_until_its_end_is_reached(open_page: Open, many: Path) -> None:
     table = open_page(many, width=1280).locator(".board .wide")
     expect(table).to_have_class("wide", timeout=30_000)
     table = open_page(many, width=360).locator(".board .wide")
     expect(table).to_have_class("wide more", timeout=30_000)
-    table.evaluate("each => each.scrollTo(each.scrollWidth, 0)")
+    table.evaluate("table => table.scrollTo(table.scrollWidth, 0)")
     expect(table).to_have_class("wide", timeout=30_000)
 
 
@@ -152,7 +154,7 @@ def test_on_a_narrow_screen_legends_have_two_columns(open_page: Open, many: Path
         page.locator(f"#board-1-{name}").scroll_into_view_if_needed()
         page.wait_for_selector(f"#board-1-{name} .legendtext")
         lefts = page.locator(f"#board-1-{name} .legendtext").evaluate_all(
-            "all => all.map(each => Math.round(each.getBoundingClientRect().x / 10))"
+            "all => all.map(text => Math.round(text.getBoundingClientRect().x / 10))"
         )
         assert len(set(lefts)) == 2
 
@@ -185,7 +187,7 @@ def test_hostile_names_are_text(open_page: Open, tmp_path: Path) -> None:
 
 
 def _luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

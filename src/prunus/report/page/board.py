@@ -83,6 +83,12 @@ def cost_of(results: Evaluation, cost: str) -> float:
     return 100 * (results.params_ratio if cost == "params" else results.macs_ratio)
 
 
+def positions(entries: Sequence[Entry], cost: str) -> tuple[list[float], list[float]]:
+    """Return the costs and the mean accuracies of runs, in percent."""
+    results = [entry.run.results for entry in entries]
+    return [cost_of(result, cost) for result in results], [100 * result.mean_accuracy for result in results]
+
+
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     """Return the indices of the points (cost, accuracy) that no other point beats, cheapest first."""
     front: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prunus.report.page.board import COSTS, Board, Entry, cost_of
+from prunus.report.page.board import COSTS, Board, Entry, positions
 from prunus.report.page.plot import CARD, INK, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import FEATURE
 
@@ -34,9 +34,10 @@ def tradeoff_figure(board: Board, cost: str) -> Plot:
     """Draw mean accuracy against a cost: a point per run, the Pareto front, and the dense backbone at 100 %."""
     styles = series_style(board)
     front = board.front(cost)
-    best: Plot = {"type": "scatter", "mode": "lines", "name": "Pareto front", **_positions(front, cost)}
+    best_xs, best_ys = positions(front, cost)
+    best: Plot = {"type": "scatter", "mode": "lines", "name": "Pareto front", "x": best_xs, "y": best_ys}
     best["line"] = {"color": INK, "width": 2, "dash": "dot"}
-    heights = [100 * entry.run.results.mean_accuracy for entry in board.entries]
+    costs, heights = positions(board.entries, cost)
     margin = 0.08 * (max(heights) - min(heights)) or 1.0
     limits = [min(heights) - margin, max(heights) + margin]
     dense: Plot = {"type": "scatter", "mode": "lines", "name": "dense backbone", "x": [100, 100], "y": limits}
@@ -45,8 +46,7 @@ def tradeoff_figure(board: Board, cost: str) -> Plot:
     data = [line | {"hoverinfo": "skip"} for line in lines]  # first, so that points are drawn over them
     data += [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
     axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the backbone"}}
-    wide = is_wide([cost_of(entry.run.results, cost) for entry in board.entries])
-    axis |= {"type": "log", "tickvals": TICKS} if wide else {"rangemode": "tozero"}
+    axis |= {"type": "log", "tickvals": TICKS} if is_wide(costs) else {"rangemode": "tozero"}
     layout = {
         "height": 460,
         "xaxis": axis,
@@ -85,24 +85,19 @@ def domains_figure(board: Board) -> Plot:
 
 
 def _points(name: str, entries: Sequence[Entry], cost: str, style: tuple[str, str]) -> Plot:
-    results = [entry.run.results for entry in entries]
-    numbers = [[r.params_ratio, r.macs_ratio, r.largest_usage, r.union, r.stored_bytes / 1e6] for r in results]
+    xs, ys = positions(entries, cost)
+    rows = [entry.row for entry in entries]
+    numbers = [[r.params_ratio, r.macs_ratio, r.largest_usage, r.union, r.stored_bytes / 1e6] for r in rows]
     details = [[entry.anchor, *row] for entry, row in zip(entries, numbers, strict=True)]
     return _markers(name, entries, style) | {
-        **_positions(entries, cost),
+        "x": xs,
+        "y": ys,
         "customdata": details,
         "hovertemplate": (
             "<b>%{text}</b><br>mean accuracy %{y:.1f} %<br>parameters %{customdata[1]:.1%}, MACs %{customdata[2]:.1%}"
             "<br>kernels: largest domain %{customdata[3]:.1%}, any domain %{customdata[4]:.1%}"
             "<br>%{customdata[5]:.2f} MB to store<extra></extra>"
         ),
-    }
-
-
-def _positions(entries: Sequence[Entry], cost: str) -> Plot:
-    return {
-        "x": [cost_of(entry.run.results, cost) for entry in entries],
-        "y": [100 * entry.run.results.mean_accuracy for entry in entries],
     }
 
 

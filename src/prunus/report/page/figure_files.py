@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prunus.errors import MissingExtraError
-from prunus.files import write_atomically
 from prunus.measure.cost import CostReport
-from prunus.report.page.board import COSTS, Board, Entry, cost_of, make_boards
+from prunus.report.page.board import COSTS, Board, make_boards, positions
 from prunus.report.page.board_figures import is_wide, series, series_style
 from prunus.report.page.plot import INK, MUTED, colour
 from prunus.report.page.run import ReportedRun
-from prunus.report.plots import COLOURS, GREY, new_figure, training_figure
+from prunus.report.plots import COLOURS, GREY, new_figure, save_figure, training_figure
 from prunus.report.speed import speed_figure
 from prunus.report.training_curves import ANY
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 # names may contain dollar signs; the same figure is always the same file
 MARKERS = {"star": ("*", 110.0), "diamond": ("D", 28.0), "circle": ("o", 36.0)}  # symbol -> marker and size
 SHADES = {INK: "black", MUTED: GREY} | {colour(number): shade for number, shade in enumerate(COLOURS)}
-LABEL: dict[str, Any] = {"rotation": -40, "rotation_mode": "anchor", "ha": "right", "va": "bottom", "fontsize": 7}
 SETTINGS: dict[Any, Any] = {"text.parse_math": False, "svg.hashsalt": "prunus", "svg.fonttype": "none"}
 
 
@@ -44,12 +41,7 @@ def write_figures(folder: Path, runs: Sequence[ReportedRun]) -> list[Path]:
     with mpl.rc_context(SETTINGS):
         for name, draw in _drawings(runs).items():
             figure = draw()
-            for suffix in ("svg", "png"):
-                content = io.BytesIO()
-                dates = {"Date": None} if suffix == "svg" else None
-                figure.savefig(content, dpi=150, format=suffix, metadata=dates)
-                paths.append(folder / f"{name}.{suffix}")
-                write_atomically(paths[-1], content.getvalue())
+            paths += [save_figure(figure, folder / f"{name}.{suffix}") for suffix in ("svg", "png")]
     return paths
 
 
@@ -89,18 +81,26 @@ def tradeoff_figure(board: Board) -> Figure:
     styles = series_style(board)
     for axes, cost in zip(panels, COSTS, strict=True):
         for name, entries in series(board).items():
-            costs = [cost_of(entry.run.results, cost) for entry in entries]
-            _scatter(axes, costs, _means(entries), name, styles[name])
+            _scatter(axes, positions(entries, cost), name, styles[name])
         front = board.front(cost)
-        xs = [cost_of(entry.run.results, cost) for entry in front]
+        xs, ys = positions(front, cost)
         if len(front) > 1:  # a single point makes no line
-            axes.plot(xs, _means(front), color="black", lw=1, ls=":", label="Pareto front")
-        for x, entry in zip(xs, front, strict=True):
-            point = (x, 100 * entry.run.results.mean_accuracy)
+            axes.plot(xs, ys, color="black", lw=1, ls=":", label="Pareto front")
+        for entry, x, y in zip(front, xs, ys, strict=True):
             # no run lies up and to the left of a front, so there is space for its label
-            axes.annotate(entry.label, point, (-4, 2), textcoords="offset points", **LABEL)
+            axes.annotate(
+                entry.label,
+                (x, y),
+                (-4, 2),
+                textcoords="offset points",
+                rotation=-40,
+                rotation_mode="anchor",
+                ha="right",
+                va="bottom",
+                fontsize=7,
+            )
         axes.axvline(100, color=GREY, lw=1, ls="--", label="dense backbone")
-        _scale(axes, [cost_of(entry.run.results, cost) for entry in board.entries])
+        _scale(axes, positions(board.entries, cost)[0])
         axes.set(xlabel=f"{COSTS[cost]}, % of the backbone", ylabel="mean accuracy, %")
     handles = panels[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
@@ -114,7 +114,7 @@ def domains_figure(board: Board) -> Figure:
     for name, entries in series(board).items():
         pairs = [(entry, row) for entry in entries for row in range(len(board.domains))]
         shares = [100 * entry.run.results.domains[board.domains[row]].accuracy for entry, row in pairs]
-        _scatter(axes, shares, [row for _, row in pairs], name, styles[name])
+        _scatter(axes, (shares, [row for _, row in pairs]), name, styles[name])
     axes.set_yticks(range(len(board.domains)), board.domains)
     axes.set(xlabel="accuracy, %")
     axes.invert_yaxis()
@@ -148,14 +148,10 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
     return figure
 
 
-def _means(entries: Sequence[Entry]) -> list[float]:
-    return [100 * entry.run.results.mean_accuracy for entry in entries]
-
-
-def _scatter(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, style: tuple[str, str]) -> None:
+def _scatter(axes: Axes, points: tuple[Sequence[float], Sequence[float]], name: str, style: tuple[str, str]) -> None:
     colour_name, symbol = style
     marker, size = MARKERS[symbol]
-    axes.scatter(xs, ys, size, color=SHADES[colour_name], marker=marker, label=name, alpha=0.8, zorder=3)
+    axes.scatter(*points, size, color=SHADES[colour_name], marker=marker, label=name, alpha=0.8, zorder=3)
 
 
 def _scale(axes: Axes, costs: Sequence[float]) -> None:

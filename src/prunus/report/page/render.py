@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from prunus.errors import MissingExtraError
 from prunus.report.comparison import OVER, OVER_NOTE, SCORES, table_cells
@@ -19,6 +19,9 @@ from prunus.report.recipe import last_part
 from prunus.report.speed import speed_name
 from prunus.report.tables import megabytes, percent, plural
 from prunus.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 KINDS = ("usage", "sharing", "learning", "pruning", "latency")
@@ -36,9 +39,10 @@ def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str
     alone = runs[0] if len(runs) == 1 + len(runs[0].results.baselines) else None
     entries = [entry for board in boards for entry in board.entries]
     entries.sort(key=lambda entry: entry.run is not alone)
-    environment = _environment()
-    return str(
-        environment.get_template("page.html").render(
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
             title=alone.name if alone else f"{len(runs)} runs",
             headline=_facts(alone) if alone else [],
             boards=shown,
@@ -47,9 +51,8 @@ def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str
             figures=figures,
             version=__version__,
             page_versions=_versions(),
-            css=(TEMPLATES / "page.css").read_text(),
-            script=(TEMPLATES / "page.js").read_text(),
-            plotly=_plotly_script(),
+            css=(TEMPLATES / "page.css").read_text("utf-8"),
+            script=(TEMPLATES / "page.js").read_text("utf-8"),
         )
     )
 
@@ -61,11 +64,12 @@ def _versions() -> dict[str, str]:
     return {"prunus": __version__}
 
 
-def _environment() -> Any:  # noqa: ANN401  # the package is optional
+def _environment() -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtraError("jinja2", "report", "writing a page") from None
+        from plotly.offline import get_plotlyjs  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "report", "writing a page") from None
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -74,18 +78,11 @@ def _environment() -> Any:  # noqa: ANN401  # the package is optional
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "megabytes": megabytes, "last_part": last_part}
+    environment.globals["plotly"] = get_plotlyjs()
     return environment
 
 
-def _plotly_script() -> str:
-    try:
-        from plotly.offline import get_plotlyjs  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtraError("plotly", "report", "writing a page") from None
-    return str(get_plotlyjs())
-
-
-def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str, Any]:
+def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str, object]:
     names = {f"board-{number}-{cost}": tradeoff_figure(board, cost) for cost in COSTS}
     accuracy = f"board-{number}-domains"
     figures |= names | {accuracy: domains_figure(board)}
@@ -106,7 +103,7 @@ def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str
     }
 
 
-def _show_run(entry: Entry, figures: dict[str, Plot]) -> dict[str, Any]:
+def _show_run(entry: Entry, figures: dict[str, Plot]) -> dict[str, object]:
     names_by_kind: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for name, plot in run_figures(entry.run).items():  # of latency there is one per number of threads: latency-2
         names_by_kind[name.partition("-")[0]].append(f"{entry.anchor}-{name}")
