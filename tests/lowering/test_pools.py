@@ -33,6 +33,8 @@ POOLS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "max pool that rounds up": (nn.MaxPool2d(2, ceil_mode=True), "pool"),
     "average with counted padding": (nn.AvgPool2d(3, 2, 1), "pool"),
     "average without": (nn.AvgPool2d(3, 2, 1, count_include_pad=False), "pool"),
+    "average function that counts padding unless told": (lambda x: F.avg_pool2d(x, 3, 2, 1), "pool"),
+    "average function without": (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), "pool"),
     "adaptive average to three pixels": (nn.AdaptiveAvgPool2d((3, None)), "pool"),
     "adaptive average to one pixel": (nn.AdaptiveAvgPool2d(1), "mean"),
     "adaptive maximum": (nn.AdaptiveMaxPool2d(3), "pool"),
