@@ -80,7 +80,8 @@ def test_a_file_that_is_not_safetensors_is_refused(content: bytes, message: str)
 
 def test_only_a_single_text_under_our_key_is_our_header() -> None:
     assert header_text({"__metadata__": {"prunus": "{}"}}) == "{}"
-    for metadata in (None, [], {}, {"prunus": 3}, {"prunus": "{}", "more": ""}, {"other": "{}"}):
+    foreign: tuple[object, ...] = (None, [], {}, {"prunus": 3}, {"prunus": "{}", "more": ""}, {"other": "{}"})
+    for metadata in foreign:
         assert header_text({"__metadata__": metadata}) is None
 
 

@@ -40,4 +40,4 @@ def test_an_unknown_key_is_refused_and_a_manifest_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="extra_forbidden"):
         Manifest.model_validate_json(manifest.model_dump_json().replace('"dense_bytes"', '"colour":1,"dense_bytes"'))
     with pytest.raises(ValidationError, match="frozen"):
-        manifest.backbone = "c"  # type: ignore[misc]
+        manifest.backbone = "c"
