@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
 
 
 class Block(nn.Module):
@@ -19,8 +20,8 @@ class Block(nn.Module):
         self.stride = stride
         self.new_channels = out_channels - in_channels
 
+    @override
     def forward(self, x: Tensor) -> Tensor:
-        """Add the convolutions' result to the shortcut."""
         shortcut = F.avg_pool2d(x, self.stride) if self.stride > 1 else x
         if self.new_channels:
             shortcut = F.pad(shortcut, (0, 0, 0, 0, 0, self.new_channels))
@@ -49,8 +50,8 @@ class WideResNet(nn.Module):
             self.stages.append(stage)
         self.final_norm = nn.BatchNorm2d(channels)
 
+    @override
     def forward(self, images: Tensor) -> Tensor:
-        """Compute the features of images."""
         x = self.stages(self.stem(images))
         return torch.mean(F.relu(self.final_norm(x)), dim=(2, 3))
 

@@ -6,6 +6,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typing_extensions import override
 
 from prunus.cli.output import make_table
 from prunus.report.tables import percent
@@ -31,12 +32,12 @@ class TrainingProgress(Observer):
         self._decoding: Progress | None = None
         self._decoding_tasks: dict[tuple[str, int], TaskID] = {}
 
+    @override
     def noted(self, message: str) -> None:
-        """Print the note."""
         self._console.print(f"note: {message}", markup=False, highlight=False)
 
+    @override
     def loaded(self, domain: str, done: int, total: int) -> None:
-        """Move the bar of decoded images."""
         if not self._console.is_terminal:
             return
         if self._decoding is None:
@@ -49,8 +50,8 @@ class TrainingProgress(Observer):
             task = self._decoding_tasks[domain, total] = self._decoding.add_task(domain, total=total)
         self._decoding.update(task, completed=done)
 
+    @override
     def started(self, step: int, total_steps: int) -> None:
-        """Open the display."""
         if self._decoding:
             self._decoding.stop()
         self._task = self._bar.add_task(self._title, total=total_steps, completed=step)
@@ -60,24 +61,24 @@ class TrainingProgress(Observer):
         else:
             self._console.print(f"{self._title}: {total_steps - step} steps to go", markup=False)
 
+    @override
     def stepped(self, step: int, epoch: int) -> None:
-        """Move the bar."""
         self._bar.update(self._task, completed=step)
 
+    @override
     def progressed(self, report: EpochReport) -> None:
-        """Update the table."""
         if self._live:
             self._live.update(Group(self._bar, _table(report)))
 
+    @override
     def epoch_ended(self, report: EpochReport) -> None:
-        """Update the table, or print one line if there is none."""
         if self._live:
             self.progressed(report)
         else:
             self._console.print(_line(report), highlight=False, soft_wrap=True)
 
+    @override
     def ended(self) -> None:
-        """Close the display."""
         if self._live:
             self._live.stop()
 

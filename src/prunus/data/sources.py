@@ -9,6 +9,8 @@ import zlib
 from pathlib import Path
 from typing import Protocol
 
+from typing_extensions import override
+
 from prunus.config import DEMO_PREFIX
 from prunus.errors import DataError, UnknownNameError
 from prunus.samples import bundled, demo_names
@@ -22,19 +24,25 @@ class Source(Protocol):
 
     path: Path
 
-    def names(self) -> list[str]: ...  # noqa: D102
-    def read(self, name: str) -> bytes: ...  # noqa: D102
-    def stamp(self, name: str) -> list[int]: ...  # noqa: D102  # changes when the file does
+    def names(self) -> list[str]:
+        """List all files and all empty folders."""
+
+    def read(self, name: str) -> bytes:
+        """Read a file."""
+
+    def stamp(self, name: str) -> list[int]:
+        """Return numbers that change when the file does."""
 
 
-class FolderSource:
+class FolderSource(Source):
     """A folder on disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @override
     def names(self) -> list[str]:
-        """List all files and all empty folders; links are followed, but never in a circle."""
+        """Follow links, but never in a circle."""
         names: list[str] = []
         visited: set[str] = set()
         for folder, folders, files in os.walk(self.path, followlinks=True):
@@ -49,15 +57,15 @@ class FolderSource:
                 names.append(f"{inside.as_posix()}/")
         return sorted(names)
 
+    @override
     def read(self, name: str) -> bytes:
-        """Read a file."""
         try:
             return (self.path / name).read_bytes()
         except OSError as error:
             raise DataError(f"cannot read {self.path / name}: {error.strerror or error}") from None
 
+    @override
     def stamp(self, name: str) -> list[int]:
-        """Return the size, the times of change and the inode."""
         try:
             status = (self.path / name).stat()
         except OSError:
@@ -65,7 +73,7 @@ class FolderSource:
         return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-class ZipSource:
+class ZipSource(Source):
     """A zip file, read in place."""
 
     def __init__(self, path: Path) -> None:
@@ -75,15 +83,15 @@ class ZipSource:
         except (zipfile.BadZipFile, OSError) as error:
             raise DataError(f"{path} is not a readable zip file: {error}") from None
 
+    @override
     def names(self) -> list[str]:
-        """List all files and all empty folders."""
         entries = self._zip.namelist()
         files = [name for name in entries if not name.endswith("/")]
         filled = {"/".join(name.split("/")[:depth]) + "/" for name in files for depth in range(1, name.count("/") + 1)}
         return sorted(files + [name for name in entries if name.endswith("/") and name not in filled])
 
+    @override
     def read(self, name: str) -> bytes:
-        """Read a member and check its checksum."""
         info = self._zip.getinfo(name)
         if info.file_size > MAX_FILE_BYTES:
             raise DataError(
@@ -94,8 +102,8 @@ class ZipSource:
         except DAMAGE as error:
             raise DataError(f"{name} in {self.path} is damaged: {error}") from None
 
+    @override
     def stamp(self, name: str) -> list[int]:
-        """Return the size and the checksum."""
         info = self._zip.getinfo(name)
         return [info.file_size, info.CRC]
 

@@ -17,6 +17,7 @@ from math import prod
 from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
+from typing_extensions import override
 
 from prunus.arrays import Doubles
 from prunus.errors import BundleError
@@ -62,7 +63,10 @@ class Operation(BaseModel):
     op: str
 
     def tensors(self, channels: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the tensors it may have, by role; `channels` are those of its first input."""
+        """Return the shapes of the tensors it may have, by role; `channels` are those of its first input.
+
+        A missing scale is 1; any other missing tensor is 0.
+        """
         return {}
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
@@ -111,13 +115,13 @@ class Conv(Activated):
     dilation: Pair = (1, 1)
     groups: Side = 1
 
+    @override
     def tensors(self, channels: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; a missing scale is 1, a missing bias or `ones` is 0."""
         out = self.channels[0]
         return {"scale": (out,), "bias": (out,), "ones": (out, *self.kernel)}
 
+    @override
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        """Return the shape, which a residual must have too."""
         out, in_group = self.channels
         check_pads(inputs[0], self.pads)
         if in_group * self.groups != inputs[0][0] or out % self.groups:
@@ -139,10 +143,11 @@ class Conv(Activated):
             raise BundleError(f"of layer {self.layer!r} makes {result}, but its residual is {inputs[1]}")
         return result
 
+    @override
     def window_numbers(self, channels: int, result: Shape) -> int:
-        """Count the numbers in all windows."""
         return channels * prod(self.kernel) * result[1] * result[2]
 
+    @override
     def on_uniform_images(self) -> Operation:
         """Return a convolution of one pixel, whose weights are the sums of the kernels."""
         update = {"kernel": (1, 1), "stride": (1, 1), "pads": (0, 0, 0, 0), "dilation": (1, 1)}
@@ -157,8 +162,8 @@ class Affine(Activated):
     op: Literal["affine"]
     inputs: tuple[Value]
 
+    @override
     def tensors(self, channels: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; a missing scale is 1, a missing bias is 0."""
         return {"scale": (channels,), "bias": (channels,)}
 
 
@@ -169,8 +174,8 @@ class LayerNorm(Operation):
     inputs: tuple[Value]
     eps: Annotated[float, Field(ge=0)]
 
+    @override
     def tensors(self, channels: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; a missing scale is 1, a missing bias is 0."""
         return {"scale": (channels,), "bias": (channels,)}
 
 
@@ -192,8 +197,8 @@ class Mul(Activated):
     op: Literal["mul"]
     inputs: tuple[Value, Value]
 
+    @override
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        """Return the shape of the first input."""
         return super().shape(inputs[:1] if inputs[1] == (inputs[0][0], 1, 1) else inputs)
 
 
@@ -205,8 +210,8 @@ class Cat(Operation):
     op: Literal["cat"]
     inputs: Annotated[tuple[Value, ...], Field(min_length=1)]
 
+    @override
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        """Add up the channels."""
         _, height, width = inputs[0]
         if any(shape[1:] != (height, width) for shape in inputs):
             raise BundleError(f"joins images of different sizes: {list(inputs[:9])}")
@@ -222,8 +227,8 @@ class AppendZeros(Operation):
     inputs: tuple[Value]
     count: Amount
 
+    @override
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        """Add the channels of zeros."""
         channels, height, width = inputs[0]
         return channels + self.count, height, width
 
@@ -246,8 +251,8 @@ class Pool(Operation):
     ceil: bool = False
     count_pads: bool = False
 
+    @override
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        """Return the shape; windows must read some of the image and fit into memory."""
         channels = inputs[0][0]
         check_pads(inputs[0], self.pads)
         outside = any(pad >= self.kernel[side % 2] for side, pad in enumerate(self.pads))
@@ -259,8 +264,8 @@ class Pool(Operation):
         )
         return channels, rows, columns
 
+    @override
     def window_numbers(self, channels: int, result: Shape) -> int:
-        """Count the numbers in all windows."""
         return channels * prod(self.kernel) * result[1] * result[2]
 
     def window_pixels(self, source: Sides, sides: Sides) -> Doubles:
@@ -284,10 +289,12 @@ class Pool(Operation):
         below, beside = (max(ends[axis] - source[axis] - self.pads[axis], 0) for axis in (0, 1))
         return self.pads[0], self.pads[1], below, beside
 
+    @override
     def keeps_constants(self) -> bool:
         """Return False for means over zeros in the padding."""
         return not (self.kind == "mean" and self.count_pads and any(self.pads))
 
+    @override
     def on_uniform_images(self) -> Operation:
         """Return the mean: the pool of equal pixels is the pixel."""
         return Mean(op="mean", inputs=self.inputs)
@@ -304,8 +311,8 @@ class Mean(Operation):
     op: Literal["mean"]
     inputs: tuple[Value]
 
+    @override
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        """Return one pixel."""
         return inputs[0][0], 1, 1
 
 

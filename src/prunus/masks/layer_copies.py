@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.masks.adapter import Adapter, Cost
@@ -39,12 +40,13 @@ class LayerCopies(Adapter):
         kept = {key: b for name, m in modules.items() for key, b in m.named_buffers(name, recurse=False)}
         self.copies = PerDomain(learned, 1 if together else num_domains, kept)
 
+    @override
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return one domain's copies under the backbone's names; running statistics are updated in place."""
         return self.copies.of(0 if self.together else domain)
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count convolution weights, and all other numbers separately."""
         weights = 0
         side = 0
         for name, tensor in self.tensors(domain, {}).items():

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.masks.adapter import Adapter, Cost
@@ -27,8 +28,8 @@ class Switches(Adapter):
         self.threshold = threshold
         self.scores_DM = nn.Parameter(torch.full((num_domains, layout.num_switches), start))
 
+    @override
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the convolution weights of one domain, 0 where a switch is off."""
         bits = self.bits(domain)
         return {f"{name}.weight": frozen[f"{name}.weight"] * mask for name, mask in bits.items()}
 
@@ -48,11 +49,11 @@ class Switches(Adapter):
         """Return the switches of every convolution with one row per domain: booleans."""
         return self.layout.views(self.masks())
 
+    @override
     def adam_rows(self) -> list[nn.Parameter]:
-        """Return the scores."""
         return [self.scores_DM]
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count one bit per switch."""
         masks = {name: mask[domain] for name, mask in self.layer_masks().items()}
         return Cost(switches=self.layout.num_switches, masks=masks)

@@ -14,6 +14,7 @@ from typing import cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
@@ -40,12 +41,12 @@ class ParallelAdapters(Adapter):
         start = {name: torch.zeros(*conv.weight.shape[:2], 1, 1) for name, conv in self.convs.items()}
         self.weights = PerDomain(start, num_domains)
 
+    @override
     def branches(self, domain: int) -> dict[str, Branch]:
-        """Return functions that add the 1x1 convolution of the input to the output."""
         return {name: _parallel(self.convs[name], weight) for name, weight in self.weights.of(domain).items()}
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the 1x1 convolutions."""
         sizes = {name: weight.numel() for name, weight in self.weights.of(domain).items() if name in run.positions}
         return Cost(weights=sum(sizes.values()), macs=sum(n * run.positions[name] for name, n in sizes.items()))
 
@@ -84,12 +85,12 @@ class SeriesAdapters(Adapter):
             nn.ModuleList(_unit(conv.out_channels) for conv in convs.values()) for _ in range(num_domains)
         )
 
+    @override
     def branches(self, domain: int) -> dict[str, Branch]:
-        """Return functions that add the 1x1 convolution of the normalized output to the output."""
         return {name: _after(unit) for name, unit in self._units(domain).items()}
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the 1x1 convolutions, and their norms separately."""
         units = {name: unit.state_dict() for name, unit in self._units(domain).items() if name in run.positions}
         weights = {name: tensors.pop("1.weight").numel() for name, tensors in units.items()}
         side = sum(t.numel() for unit in units.values() for key, t in unit.items() if not key.endswith(COUNTERS))

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
@@ -47,20 +48,20 @@ class AddedAttention(Adapter):
         self.attention = PerDomain(start, num_domains)
         self.scales = PerDomain({name: torch.zeros(shape[0], 1, 1) for name, shape in shapes.items()}, num_domains)
 
+    @override
     def computing(self) -> AbstractContextManager[object]:
-        """Return a context that keeps only what additions need for the backward pass."""
         return FrugalBackward() if self.training else super().computing()
 
+    @override
     def branches(self, domain: int) -> dict[str, Branch]:
-        """Return functions that add the attention map to the output."""
         scales = self.scales.of(domain)
         return {
             name: _adding(weight, scales[name], self.convs[name].groups, self.pooling)
             for name, weight in self.attention.of(domain).items()
         }
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the 1x1 convolutions at their coarse resolution, and the scales separately."""
         sizes = {name: weight.numel() for name, weight in self.attention.of(domain).items() if name in run.shapes}
         calls = {name: run.positions[name] // prod(run.shapes[name][1:]) for name in sizes}
         macs = sum(n * calls[name] * prod(_pooled(run.shapes[name], self.pooling)) for name, n in sizes.items())
@@ -89,12 +90,12 @@ class DomainBiases(Adapter):
         names = [name for layer in norm_layers(network) if (name := f"{layer}.bias") in parameters]
         self.biases = PerDomain({name: parameters[name] for name in names}, num_domains)
 
+    @override
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the biases of a domain."""
         return self.biases.of(domain)
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the biases, separately from the convolutions."""
         return Cost(side=sum(bias.numel() for bias in self.biases.of(domain).values()))
 
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
@@ -71,6 +72,7 @@ class Exits(Adapter):
         accuracy_E = self.accuracy_DE[domain] / self.seen_D[domain]
         return int((accuracy_E >= accuracy_E.max() - self.tolerance).nonzero()[0])
 
+    @override
     def branches(self, domain: int) -> dict[str, Branch]:
         """Return functions that record the logits of all exits in training, and stop at the chosen exit otherwise."""
         if self.training:
@@ -79,10 +81,11 @@ class Exits(Adapter):
         stop = self.stop(domain)
         return {} if stop is None else {stop: self._leave(domain, self.layers.index(stop))}
 
+    @override
     def stop(self, domain: int) -> str | None:
-        """Return the layer before the chosen exit, or None for the last exit."""
         return [*self.layers, None][self.chosen(domain)]
 
+    @override
     def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of the early exits, and update the running accuracies."""
         early = self._early_logits
@@ -93,8 +96,8 @@ class Exits(Adapter):
             self.seen_D[domain].lerp_(torch.ones_like(self.seen_D[domain]), 1 - MOMENTUM)
         return torch.stack([F.cross_entropy(exit_, labels) for exit_ in early]).sum()
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the classifier of the chosen exit."""
         stop = self.stop(domain)
         head = [] if stop is None else list(self._head(domain, self.layers.index(stop)).parameters())
         return Cost(side=sum(parameter.numel() for parameter in head))

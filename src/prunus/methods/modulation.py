@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
@@ -38,14 +39,14 @@ class Modulation(Adapter):
         self.outputs = PerDomain({name: u_OR for name, (u_OR, _) in start.items()}, num_domains)
         self.inputs = PerDomain({name: v_RI for name, (_, v_RI) in start.items()}, num_domains)
 
+    @override
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the convolution weights of a domain."""
         v_RI = self.inputs.of(domain)
         factors = {f"{name}.weight": u_OR @ v_RI[name] for name, u_OR in self.outputs.of(domain).items()}
         return {name: frozen[name] * factor_OI[:, :, None, None] for name, factor_OI in factors.items()}
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count both matrices."""
         tensors = [*self.outputs.of(domain).values(), *self.inputs.of(domain).values()]
         return Cost(weights=sum(tensor.numel() for tensor in tensors))
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
@@ -44,8 +45,8 @@ class ChosenResiduals(Adapter):
         self.residuals = PerDomain(start, num_domains)
         self.scores = nn.ParameterList(torch.full((len(self.convs),), options.start) for _ in range(num_domains))
 
+    @override
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the convolution weights of a domain."""
         layers = zip(self.residuals.of(domain).items(), self.indicators(domain), strict=True)
         return {f"{name}.weight": frozen[f"{name}.weight"] + chosen * residual for (name, residual), chosen in layers}
 
@@ -53,13 +54,14 @@ class ChosenResiduals(Adapter):
         """Return 1 for every layer that a domain adapts and 0 for the others, with gradients to the scores."""
         return binarize(self.scores[domain], self.options.threshold)
 
+    @override
     def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the penalty on adapted layers; scores of other layers get no gradient."""
         chosen = self.indicators(domain)
         return self.options.sparsity * (chosen * chosen.detach()).mean()
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count the residuals of the adapted layers, and one bit per layer."""
         chosen = self.indicators(domain).bool().tolist()
         weights = sum(conv.num_weights for conv, is_chosen in zip(self.convs, chosen, strict=True) if is_chosen)
         return Cost(weights=weights, switches=len(chosen))

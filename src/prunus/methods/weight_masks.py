@@ -16,6 +16,7 @@ from functools import partial
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
@@ -48,8 +49,8 @@ class AffineSwitches(Switches):
         identity = torch.tensor([1.0] + [0.0] * (num_coefficients - 1))  # starts with the backbone's weights
         self.coefficients_DK = nn.Parameter(identity.repeat(num_domains, len(layout.convs)))
 
+    @override
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the convolution weights of a domain."""
         bits = self.bits(domain)
         k = self.coefficients_DK[domain].view(len(bits), -1)
         return {
@@ -57,10 +58,11 @@ class AffineSwitches(Switches):
             for (name, mask), row in zip(bits.items(), k, strict=True)
         }
 
+    @override
     def adam_rows(self) -> list[nn.Parameter]:
-        """Return scores and coefficients, which Adam learns."""
         return [self.scores_DM, self.coefficients_DK]
 
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
         """Count one bit per weight and the coefficients; every weight is used, even if its bit is 0."""
         return Cost(switches=self.layout.num_switches, weights=self.coefficients_DK.shape[1])

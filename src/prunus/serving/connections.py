@@ -7,6 +7,7 @@ import socket
 from typing import Any, ClassVar
 
 from starlette.responses import JSONResponse
+from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from prunus.serving.deadline import LATE_SECONDS
@@ -25,6 +26,7 @@ class GuardedConnection(HttpToolsProtocol):
 
     settings: ClassVar[ServeSettings]
 
+    @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the idle timer; at the connection limit, close the longest idle connection or answer with 503."""
         super().connection_made(transport)
@@ -37,20 +39,20 @@ class GuardedConnection(HttpToolsProtocol):
         if len(self.connections) > self.settings.max_connections and not self._make_room():
             self.app = too_many_connections
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the idle timer."""
         self._timer.cancel()
         super().connection_lost(exc)
 
+    @override
     def data_received(self, data: bytes) -> None:
-        """Refuse a request whose head is too long."""
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The head of the request is too long.")
 
+    @override
     def on_headers_complete(self) -> None:
-        """Start a request, or abort the connection if too many requests are pipelined."""
         if len(self.pipeline) >= MAX_AHEAD and not self._aborted:
             self._abort()
         if self._aborted:  # the parser still reads the rest of the received bytes
@@ -59,23 +61,25 @@ class GuardedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_headers_complete()
 
+    @override
     def on_body(self, body: bytes) -> None:
         """Reset the size of the head, because these bytes belong to a body."""
         self._head_bytes = 0
         super().on_body(body)
 
+    @override
     def on_response_complete(self) -> None:
-        """Restart the idle time after a response."""
         self._active_at = self.loop.time()
         super().on_response_complete()
 
+    @override
     def pause_writing(self) -> None:
         """Restart the idle time when the client stops reading; the connection now counts as idle."""
         self._active_at = self.loop.time()
         super().pause_writing()
 
+    @override
     def resume_writing(self) -> None:
-        """Restart the idle time when the client reads again."""
         self._active_at = self.loop.time()
         super().resume_writing()
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
+from typing_extensions import override
+
 from prunus.errors import MissingExtraError
 from prunus.files import storage_error, write_atomically
 from prunus.run_folder import EpochReport, read_log
@@ -48,14 +50,14 @@ class JsonlLog(Observer):
         self.path = path
         self._began = time.monotonic()
 
+    @override
     def started(self, step: int, total_steps: int) -> None:
-        """Remove the lines of steps that will be repeated."""
         kept = [report for report in read_log(self.path) if report.step <= step]
         self._began = time.monotonic() - (kept[-1].seconds if kept else 0.0)
         write_atomically(self.path, "".join(_line(report) for report in kept).encode())
 
+    @override
     def epoch_ended(self, report: EpochReport) -> None:
-        """Append one line."""
         line = _line(replace(report, seconds=round(time.monotonic() - self._began, 3)))
         try:
             with self.path.open("a") as file:
@@ -69,22 +71,22 @@ def _line(report: EpochReport) -> str:
 
 
 class TensorBoardLog(Observer):
-    """The log as curves for TensorBoard."""
+    """The log as curves for TensorBoard; on resume, points after the last checkpoint are removed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._writer: Any = None
 
+    @override
     def started(self, step: int, total_steps: int) -> None:
-        """Open the event file and remove the points of steps that will be repeated."""
         try:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  # optional package
         except ImportError:
             raise MissingExtraError("tensorboard", "train", "logging curves") from None
         self._writer = SummaryWriter(str(self._folder), purge_step=step + 1)
 
+    @override
     def epoch_ended(self, report: EpochReport) -> None:
-        """Add a point to every curve."""
         for domain, progress in report.domains.items():
             for name, value in asdict(progress).items():
                 if value is not None:
@@ -92,8 +94,8 @@ class TensorBoardLog(Observer):
         for name in ("union", "intersection", "sharing_multiplier"):
             self._writer.add_scalar(f"model/{name}", getattr(report, name), report.step)
 
+    @override
     def ended(self) -> None:
-        """Close the event file."""
         self._writer.close()
 
 
