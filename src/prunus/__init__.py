@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     from prunus.verbs.load_network import load_network as load_network
     from prunus.verbs.prune import prune as prune
     from prunus.verbs.report import write_report as write_report
+    from prunus.verbs.score import score_accuracies as score_accuracies
+    from prunus.verbs.score import score_results as score_results
     from prunus.verbs.serve import serve as serve
+    from prunus.verbs.submit import submit as submit
+    from prunus.verbs.tables import tables as tables
     from prunus.verbs.train import resume as resume
     from prunus.verbs.train import train as train
     from prunus.verbs.zoo import zoo as zoo
@@ -60,7 +64,11 @@ _HOMES = {
     "inspect": "prunus.verbs.inspect",
     "prune": "prunus.verbs.prune",
     "resume": "prunus.verbs.train",
+    "score_accuracies": "prunus.verbs.score",
+    "score_results": "prunus.verbs.score",
     "serve": "prunus.verbs.serve",
+    "submit": "prunus.verbs.submit",
+    "tables": "prunus.verbs.tables",
     "train": "prunus.verbs.train",
     "write_report": "prunus.verbs.report",
     "zoo": "prunus.verbs.zoo",

@@ -1,10 +1,13 @@
 """How the command ends: exit codes, and one line for everything that the user can fix."""
 
-import sys
+import inspect
+import pkgutil
 from collections.abc import Callable
+from importlib import import_module
 
 import pytest
 
+from prunus import cli
 from prunus.cli import app as application
 from prunus.cli.app import GROUPS, main
 from prunus.errors import DataError, TrainingInterrupted
@@ -65,9 +68,14 @@ def test_a_missing_package_of_our_own_is_a_traceback(monkeypatch: pytest.MonkeyP
         main()
 
 
-def test_every_command_module_is_in_exactly_one_group() -> None:
-    grouped = [module.__name__ for modules in GROUPS.values() for module in modules]
-    loaded = {
-        name for name, module in sys.modules.items() if name.startswith("prunus.cli.") and hasattr(module, "command")
+def test_every_command_is_in_exactly_one_group() -> None:
+    grouped = [command for commands in GROUPS.values() for command in commands]
+    modules = [import_module(f"prunus.cli.{found.name}") for found in pkgutil.iter_modules(cli.__path__)]
+    written = {
+        function
+        for module in modules
+        for _, function in inspect.getmembers(module, inspect.isfunction)
+        if "Example: prunus" in (function.__doc__ or "")
     }
-    assert sorted(grouped) == sorted(loaded)
+    assert len(grouped) == len(set(grouped)) == 18
+    assert set(grouped) == written

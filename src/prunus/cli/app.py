@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from types import ModuleType
+from collections.abc import Callable
 from typing import NoReturn
 
 import typer
 from rich.console import Console
 
-from prunus.cli import (
-    bench,
-    card,
-    check,
-    compare,
-    demo,
-    evaluate,
-    export,
-    inspect,
-    methods,
-    predict,
-    prune,
-    report,
-    score,
-    serve,
-    submit,
-    tables,
-    train,
-    zoo,
-)
+from prunus.cli import measure, research, start, train, use
 from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
 from prunus.version import __version__
 
 TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
 ONNX_PACKAGES = {"onnx", "onnxruntime"}
-GROUPS: dict[str, tuple[ModuleType, ...]] = {
-    "Start": (demo, check, zoo),
-    "Train": (train, prune),
-    "Measure": (evaluate, bench, inspect, report),
-    "Use": (predict, serve, export, card),
-    "Research": (methods, compare, submit, score, tables),
+GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Start": (start.demo, start.check, start.zoo),
+    "Train": (train.train, train.prune),
+    "Measure": (measure.evaluate, measure.bench, measure.inspect, measure.report),
+    "Use": (use.predict, use.serve, use.export, use.card),
+    "Research": (research.methods, research.compare, research.submit, research.score, research.tables),
 }
 
 app = typer.Typer(
@@ -51,9 +32,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group, modules in GROUPS.items():
-    for module in modules:
-        app.command(name=module.__name__.rpartition(".")[2], rich_help_panel=group)(module.command)
+for group, commands in GROUPS.items():
+    for command in commands:
+        app.command(rich_help_panel=group)(command)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import typer
 from pydantic_core import to_jsonable_python
 from rich.box import HEAVY_HEAD, SIMPLE
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 
@@ -16,10 +17,26 @@ def print_json(content: object) -> None:
     typer.echo(json.dumps(to_jsonable_python(content), indent=2, ensure_ascii=False))
 
 
+def show(content: object, as_json: bool, *parts: RenderableType) -> None:
+    """Print results as JSON, or the parts that show them to a reader: lines of text as they are, tables and groups."""
+    if as_json:
+        print_json(content)
+        return
+    for part in parts:
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            Console(highlight=False).print(part)
+
+
 def make_table(
-    columns: Sequence[str], title: str | None = None, left: Collection[str] = (), gap: int | None = None
+    columns: Sequence[str],
+    title: str | None = None,
+    left: Collection[str] = (),
+    gap: int | None = None,
+    rows: Iterable[Iterable[str]] = (),
 ) -> Table:
-    """Return an empty table; the first column and those named in `left` are aligned left, the others right.
+    """Return a table; the first column and those named in `left` are aligned left, the others right.
 
     Args:
         gap: spaces between the columns of a table without borders; with borders if None.
@@ -35,4 +52,6 @@ def make_table(
     for index, column in enumerate(columns):
         is_left = index == 0 or column in left
         table.add_column(column, justify="left" if is_left else "right", no_wrap=not framed)
+    for row in rows:
+        table.add_row(*row)
     return table

@@ -1,19 +1,24 @@
-"""`prunus train`."""
+"""Commands that make a model: `train` and `prune`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
 
+import prunus
 from prunus.cli.options import Device, NoCache, Overrides
+from prunus.cli.progress import TrainingProgress
 from prunus.errors import RecipeError
-from prunus.recipes import load_recipe
+from prunus.report.tables import megabytes, percent
+
+if TYPE_CHECKING:
+    from prunus.bundle.dtypes import DType
 
 
-def command(
+def train(
     recipe: Annotated[Path | None, typer.Argument(help="Recipe (TOML).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for a new run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of a run to continue.")] = None,
@@ -27,23 +32,43 @@ def command(
 
     Example: prunus train recipe.toml --out runs/a --set budget=0.5
     """
-    from prunus.cli.progress import TrainingProgress
-    from prunus.verbs import train as verbs
+    from prunus.verbs.train import next_steps
 
     flags = {"training.splits=train+validation": final, "skip_bad_images=true": skip_bad_images}
     changes = [*(overrides or ()), *(change for change, is_set in flags.items() if is_set)]
-    chosen = load_recipe(recipe, changes) if recipe else None
-    console = Console()
+    chosen = prunus.load_recipe(recipe, changes) if recipe else None
+    watch = [TrainingProgress(f"{resume or out}", Console())]
     if resume:
         if out:
             raise RecipeError("--resume continues in the run's own folder; remove --out")
         if changes and not chosen:
             raise RecipeError("a resumed run keeps its recipe; remove --set, --final and --skip-bad-images")
-        run = verbs.resume(resume, [TrainingProgress(f"{resume}", console)], device, chosen, not no_cache)
+        run = prunus.resume(resume, watch, device, chosen, not no_cache)
     elif chosen and out:
-        run = verbs.train(chosen, out, [TrainingProgress(f"{out}", console)], device, not no_cache)
+        run = prunus.train(chosen, out, watch, device, not no_cache)
     else:
         raise RecipeError(
             "pass a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"
         )
-    typer.echo(f"Done. Next: {verbs.next_steps(run)}")
+    typer.echo(f"Done. Next: {next_steps(run)}")
+
+
+def prune(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    out: Annotated[Path, typer.Option(help="Model file to write.")] = Path("model.prunus"),
+    dtype: Annotated[str, typer.Option(help="Type of the stored weights: float32, float16 or bfloat16.")] = "float32",
+) -> None:
+    """Remove every kernel that no domain uses and write one model file.
+
+    Example: prunus prune runs/a --out model.prunus
+    """
+    from prunus.bundle.file import read_bundle
+    from prunus.measure.bundle_cost import bundle_costs
+
+    path = prunus.prune(run, out, cast("DType", dtype))  # any other is refused
+    bundle = read_bundle(path)
+    typer.echo(
+        f"{path}: {megabytes(path.stat().st_size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}), "
+        f"{percent(bundle_costs(bundle).union())} of the kernels kept; the dense backbone alone has "
+        f"{megabytes(bundle.manifest.dense_bytes)}"
+    )

@@ -1,0 +1,181 @@
+"""Commands that measure a run or a model file: `evaluate`, `bench`, `inspect` and `report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import prunus
+from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, ModelFile, NoCache
+from prunus.cli.output import make_table, print_json, show
+from prunus.report.tables import megabytes, percent, plural, results_view
+
+if TYPE_CHECKING:
+    from prunus.measure.inspection import Inspection
+    from prunus.measure.speed import Benchmark
+
+SPEED_COLUMNS = ("engine", "domain", "median ms", "p95 ms", "images/s", "speed-up", "of ideal")
+NARROWEST = 24  # characters that tell the names of layers apart
+
+
+def evaluate(
+    target: Annotated[Path, typer.Argument(help="Run folder or model file.")],
+    split: Annotated[str, typer.Option(help="Images to measure on: test, validation or train.")] = "test",
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the domains by name.", show_default="as trained")
+    ] = None,
+    crops: CropsOption = None,
+    device: Device = "auto",
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the accuracy, kernel usage, computation and size of a run or a model file.
+
+    Example: prunus evaluate model.prunus --data data
+    """
+    with Console(stderr=True).status(f"measuring {target}"):
+        results = prunus.evaluate(target, split, data, CROPS[crops] if crops else None, device, not no_cache)
+    show(results, as_json, results_view(results))
+
+
+def bench(
+    model: ModelFile,
+    threads: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Number of threads. May be repeated.", show_default="1, and one per processor"),
+    ] = None,
+    domain: Annotated[
+        list[str] | None, typer.Option(help="Domain to time. May be repeated.", show_default="all")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Images per batch, for throughput.")] = 16,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of measurements per engine.")] = 50,
+    plot: Annotated[Path | None, typer.Option(help="Also plot the latencies to this PNG file.")] = None,
+    explain: Explain = False,
+    as_json: AsJson = False,
+) -> None:
+    """Time a model file against the dense network in PyTorch and ONNX Runtime.
+
+    The engines take turns, so other load on the machine affects all of them.
+
+    Example: prunus bench model.prunus --threads 1 --plot bench.png
+    """
+    with Console(stderr=True).status("timing"):
+        results = prunus.bench(model, threads, domain or (), batch, rounds)
+    lines = [f"{engine} was not timed: {reason}" for engine, reason in results.missing.items()]
+    if explain:
+        lines.append(
+            f"median ms, p95 ms: one image; images/s: in batches of {results.batch}\n"
+            "ONNX: in ONNX Runtime; speed-up: over ONNX dense\n"
+            "of ideal: speed-up divided by the reduction in multiply-accumulates"
+        )
+    versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
+    lines.append(f"{results.machine}; Prunus on {results.prunus_engine}; {versions}")
+    if plot is not None:
+        from prunus.report.speed import write_speed_plot
+
+        write_speed_plot(plot, results)
+        lines.append(f"{plot}: latencies")
+    counts = dict.fromkeys(speed.threads for speed in results.speeds)
+    show(results, as_json, *(_speeds(results, count) for count in counts), *lines)
+
+
+def _speeds(results: Benchmark, threads: int) -> Table:
+    setting = f"{plural(threads, 'thread')}, Prunus on {results.prunus_engine}"
+    title = f"{results.model} ({results.backbone}, {results.image_size} px), {setting}"
+    table = make_table(SPEED_COLUMNS, title, left=("domain",), gap=1)
+    gains = {gain.domain: gain for gain in results.gains if gain.threads == threads}
+    for speed in results.speeds:
+        if speed.threads != threads:
+            continue
+        gain = gains.get(speed.domain or "") if speed.engine == "Prunus" else None
+        times = (_short(speed.latency.median_ms), _short(speed.latency.p95_ms), f"{speed.images_per_second:,.0f}")
+        earned = (f"{gain.speed_up:.2f} x", f"{gain.realised:.0%}") if gain else ("", "")
+        table.add_row(speed.engine, speed.domain or "", *times, *earned)
+    if gains:
+        mean_speed_up = sum(gain.speed_up for gain in gains.values()) / len(gains)
+        mean_realised = sum(gain.realised for gain in gains.values()) / len(gains)
+        table.add_section()
+        table.add_row("Prunus", "mean", "", "", "", f"{mean_speed_up:.2f} x", f"{mean_realised:.0%}")
+    return table
+
+
+def _short(milliseconds: float) -> str:
+    return f"{milliseconds:.3f}" if milliseconds < 10 else f"{milliseconds:.1f}"
+
+
+def inspect(model: ModelFile, as_json: AsJson = False) -> None:
+    """Show the contents of a model file: layers, usage by domain, sharing between domains, and bytes.
+
+    Example: prunus inspect model.prunus
+    """
+    inspection = prunus.inspect(model)
+    if as_json:
+        print_json(inspection)
+        return
+    console = Console(highlight=False)
+    domains = list(inspection.domains)
+    typer.echo(f"{model}: {inspection.backbone}, {inspection.dtype}, {len(domains)} domains")
+    titles = _titles(domains, console.width)
+    if titles != domains:
+        named = ", ".join(f"{title} {name}" for title, name in zip(titles, domains, strict=True))
+        console.print(f"domains: {named}", markup=False)
+    for table in (_layers(inspection, titles, console.width), _sharing(inspection, titles), _parts(inspection)):
+        console.print(table)
+
+
+def _titles(names: Sequence[str], width: int) -> list[str]:
+    """Return the domains' names as titles of columns, or numbers if they do not fit."""
+    needed = NARROWEST + 2 * 9 + sum(max(len(name), 5) + 2 for name in names)
+    return list(names) if needed <= width else [str(number) for number in range(1, len(names) + 1)]
+
+
+def _layers(inspection: Inspection, titles: Sequence[str], width: int) -> Table:
+    columns = ("layer", "kernels", "kept", *titles)
+    table = make_table(columns, "kernels before pruning, kept, and used by each domain", gap=2)
+    room = max(NARROWEST, width - 2 * 9 - 2 - sum(max(len(title), 5) + 2 for title in titles))
+    for layer in inspection.layers:
+        name = layer.name if len(layer.name) <= room else f"…{layer.name[1 - room :]}"  # ends differ
+        used = [percent(share, 0) for share in layer.usage.values()]
+        table.add_row(name, str(layer.num_kernels), str(layer.kept), *used)
+    return table
+
+
+def _sharing(inspection: Inspection, titles: Sequence[str]) -> Table:
+    rows = (
+        (title, *(percent(share, 0) for share in row.values()))
+        for title, row in zip(titles, inspection.sharing.values(), strict=True)
+    )
+    return make_table(("", *titles), "sharing: kernels that both use / that either uses", gap=2, rows=rows)
+
+
+def _parts(inspection: Inspection) -> Table:
+    total = sum(inspection.bytes_by_part.values())
+    rows = ((part, f"{count:,}", percent(count / total)) for part, count in inspection.bytes_by_part.items())
+    table = make_table(("part", "bytes", "share"), "bytes", gap=2, rows=rows)
+    table.add_section()
+    table.add_row("all", f"{total:,}", "")
+    return table
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that contain runs.")],
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="Also write the figures as SVG and PNG to this folder.")] = None,
+) -> None:
+    """Write one HTML page about runs: accuracy against cost, tables, usage, sharing, training, latency and size.
+
+    Example: prunus report runs --out report.html
+    """
+    with Console(stderr=True).status("reading runs"):
+        written = prunus.write_report(runs, out, figures)
+    for name, reason in written.left_out.items():
+        typer.echo(f"left out: {name}: {reason}")
+    size = megabytes(written.page.stat().st_size)
+    typer.echo(f"{written.page}: {plural(len(written.runs), 'run')}, {size}; open it in a browser")
+    if written.figures:
+        typer.echo(f"{figures}: {len(written.figures)} figures as SVG and PNG")

@@ -1,0 +1,202 @@
+"""Commands for research: `methods`, `compare`, `submit`, `score` and `tables`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import prunus
+from prunus.benchmarks import BENCHMARKS
+from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, NoCache, Overrides
+from prunus.cli.output import make_table, print_json, show
+from prunus.cli.progress import TrainingProgress
+from prunus.errors import DataError, RecipeError, TrainingError
+from prunus.report.comparison import SCORES, comparison_view
+from prunus.report.tables import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prunus.measure.paper_tables import RecomputedRow
+
+PAPER_COLUMNS = ("method", "S", "±", "S_O", "± %", "S_P", "± %", "S_E", "± %")
+
+
+def methods(explain: Explain = False, as_json: AsJson = False) -> None:
+    """List the methods: what each does, its paper, its options and its cost.
+
+    Example: prunus methods --explain
+    """
+    from prunus.verbs.methods import EXAMPLE, NUM_DOMAINS
+    from prunus.verbs.methods import methods as describe_methods
+
+    rows = describe_methods()
+    if as_json:
+        print_json(rows)
+        return
+    table = Table()
+    table.add_column("method", no_wrap=True)
+    table.add_column("what it does, and its paper")
+    table.add_column("a domain adds")
+    table.add_column("Params", justify="right")
+    table.add_column("MACs", justify="right")
+    for row in rows:
+        described = f"{row.summary}\n[dim]{row.paper}[/]"
+        table.add_row(row.name, described, row.cost, f"{row.params_ratio:.2f}", f"{row.macs_ratio:.2f}")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("Options of the table [method] in a recipe, with their defaults:", markup=False)
+    for row in rows:
+        for key, option in row.options.items():
+            console.print(f"  {row.name}: {key} = {option.default}  [dim]{option.description}[/]")
+    if explain:
+        with_budget = ", ".join(row.name for row in rows if row.has_budget)
+        with_masks = ", ".join(row.name for row in rows if row.masked and not row.has_budget)
+        typer.echo(
+            f"\nParams: weights and switches of {EXAMPLE} for its source domain and {NUM_DOMAINS} more domains, "
+            "relative to the network alone, before pruning.\nMACs: relative to the network.\n"
+            f"Methods with a budget: {with_budget}.\nMethods with masks but no budget: {with_masks}.\n"
+            'All methods with masks accept [sharing] loss = "soft_overlap", which pushes masks apart.'
+        )
+
+
+def compare(
+    recipe: Annotated[Path, typer.Argument(help="Recipe (TOML); its method, budget and sharing loss are ignored.")],
+    methods: Annotated[
+        str,
+        typer.Option(help="Names listed by prunus methods, with options if needed, as in taps:sparsity=0.5,ba2."),
+    ] = "all",
+    budgets: Annotated[str, typer.Option(help="Budgets of the methods that have one.")] = "1,0.75,0.5,0.25",
+    out: Annotated[Path, typer.Option(help="Folder for the runs and the table.")] = Path("runs/compare"),
+    split: Annotated[str, typer.Option(help="Images to measure on: test, validation or train.")] = "test",
+    overrides: Overrides = None,
+    device: Device = "auto",
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train methods of the literature on the same data and print one table.
+
+    Run the same command again to continue an interrupted comparison, or to add methods and budgets.
+
+    Example: prunus compare recipe.toml --methods union,ba2 --budgets 0.5
+    """
+    console = Console(stderr=as_json, highlight=False)
+    comparison = prunus.compare(
+        prunus.load_recipe(recipe, overrides or ()),
+        out,
+        methods,
+        _numbers(budgets, "--budgets must be numbers separated by commas, such as 1,0.5,0.25", RecipeError),
+        lambda title: [TrainingProgress(title, console)],
+        device,
+        not no_cache,
+        split,
+    )
+    files = f"Written to {out}: comparison.csv, .json, .md and .tex"
+    show(comparison, as_json, comparison_view(comparison, console.width), files)
+    if comparison.failed:
+        raise TrainingError("; ".join(f"{name}: {reason}" for name, reason in comparison.failed.items()))
+
+
+def _numbers(text: str, complaint: str, error: type[prunus.PrunusError]) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise error(f"{complaint}; got {text!r}") from None
+
+
+def submit(
+    target: Annotated[Path, typer.Argument(help="Run folder or model file, trained on the Visual Decathlon.")],
+    out: Annotated[Path, typer.Option(help="Zip file to write.")] = Path("results.zip"),
+    data: Annotated[
+        Path | None, typer.Option(help="The folder decathlon-1.0, if it has moved.", show_default="as trained")
+    ] = None,
+    crops: CropsOption = None,
+    device: Device = "auto",
+    no_cache: NoCache = False,
+) -> None:
+    """Classify the test images of the Visual Decathlon and write the zipped results.json.
+
+    Example: prunus submit runs/decathlon --out results.zip
+    """
+    with Console(stderr=True).status(f"classifying with {target}"):
+        written = prunus.submit(target, out, data, CROPS[crops] if crops else None, device, not no_cache)
+    counts = ", ".join(f"{name} {count}" for name, count in written.images.items())
+    typer.echo(f"{written.path}: {counts}")
+    if written.missing:
+        typer.echo(f"note: the challenge requires all ten sets; missing: {', '.join(written.missing)}")
+
+
+def score(
+    results: Annotated[Path | None, typer.Argument(help="Results file (zip or JSON); needs --labels.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Folder with the true labels as SET_test.json.")] = None,
+    benchmark: Annotated[str, typer.Option(help="Benchmark: decathlon or imagenet_to_sketch.")] = "decathlon",
+    accuracy: Annotated[
+        str | None, typer.Option(help="Accuracies in the order of the paper's tables: 56.9,35.2,...")
+    ] = None,
+    macs: Annotated[float | None, typer.Option(help="MACs relative to the backbone, for S_O.")] = None,
+    params: Annotated[float | None, typer.Option(help="Parameters relative to the backbone, for S_P.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the scores S, S_O, S_P and S_E from accuracies, or from a results file and its labels.
+
+    Example: prunus score results.zip --labels labels --macs 0.25
+    """
+    if results and labels and accuracy is None:
+        if benchmark != "decathlon":
+            raise DataError(f"results files can be scored for decathlon only; got --benchmark {benchmark}")
+        scored = prunus.score_results(results, labels, macs, params)
+    elif accuracy and results is None:
+        accuracies = _numbers(accuracy, "--accuracy must be numbers separated by commas", DataError)
+        scored = prunus.score_accuracies(benchmark, accuracies, macs, params)
+    else:
+        raise DataError("pass either --accuracy 56.9,35.2,... or a results file with --labels FOLDER")
+    title = f"{scored.benchmark}, {len(scored.accuracies)} of {scored.sets_in_benchmark} sets"
+    rows = ((name, percent(share)) for name, share in scored.accuracies.items())
+    table = make_table(("set", "accuracy"), title, rows=rows)
+    table.add_section()
+    for name, key in SCORES.items():
+        value = getattr(scored.scores, key)
+        if value is not None:
+            table.add_row(name, f"{value:.2f}" if name == "S_E" else f"{value:.0f}", style="bold")
+    has_relative = scored.scores.s_e is not None
+    notes = [f"S_E is relative to the feature extractor's S of {scored.feature_score:.0f}."] if has_relative else []
+    show(scored, as_json, table, *notes)
+
+
+def tables(as_json: AsJson = False) -> None:
+    """Recompute the paper's two result tables from its accuracies and list its mistakes.
+
+    Example: prunus tables
+    """
+    from prunus.measure.paper_tables import SLIPS
+
+    rows = prunus.tables()
+    views = (
+        make_table(
+            PAPER_COLUMNS,
+            f"{benchmark.title}: as printed, and the difference when recomputed",
+            rows=(_paper_cells(row) for row in rows if row.benchmark == name),
+        )
+        for name, benchmark in BENCHMARKS.items()
+    )
+    slips = (
+        f"- {slip.benchmark}, {slip.where}: printed {slip.printed}, should be {slip.corrected}: {slip.why}"
+        for slip in SLIPS
+    )
+    note = "S is recomputed from the accuracies; S_O, S_P and S_E from the printed S. * compared with 280."
+    show({"rows": rows, "slips": SLIPS}, as_json, *views, note, "Mistakes in the paper:", *slips)
+
+
+def _paper_cells(row: RecomputedRow) -> Iterator[str]:
+    printed = row.printed
+    computed = row.computed
+    yield printed.method
+    yield f"{printed.s:.0f}{'*' if row.corrected.s != printed.s else ''}"
+    yield f"{computed.s - row.corrected.s:+.1f}"
+    for old, new in ((printed.s_o, computed.s_o), (printed.s_p, computed.s_p), (printed.s_e, computed.s_e)):
+        yield f"{old:g}"
+        yield "-" if new is None else f"{100 * (new / old - 1):+.2f}"

@@ -1,0 +1,135 @@
+"""Commands to start with: `demo`, `check` and `zoo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+import prunus
+from prunus.cli.options import AsJson, Device, Overrides
+from prunus.cli.output import make_table, print_json, show
+from prunus.cli.progress import TrainingProgress
+from prunus.report.tables import megabytes, percent, results_view
+from prunus.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from prunus.data.checks import CheckReport
+    from prunus.measure.evaluation import Demonstration, Example
+
+SHOWN = 50  # findings of a check
+ZOO_COLUMNS = ("backbone", "input", "conv weights", "switches", "MACs", "top-1", "weights")
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("runs/demo"),
+    overrides: Overrides = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Train, prune, measure and use one model for five bundled domains.
+
+    Example: prunus demo --out runs/demo
+    """
+    console = Console(stderr=as_json, highlight=False)
+    results = prunus.demo(out, overrides or (), lambda title: [TrainingProgress(title, console)], device)
+    if as_json:
+        print_json(results)
+        return
+    files = RunFolder(out)
+    names = ", ".join(path.name for path in (files.results, files.bench, files.model, files.plots))
+    report = results.report or f"none yet; pip install 'prunus[report]', then: prunus report {out}"
+    console.print("", results_view(results, results.baselines["feature"]), f"\n{_summary(results)}\n", sep="\n")
+    typer.echo(
+        f"{_example(results.example)}\n\nWritten to {out}: {names}\nReport: {report}\n"
+        f"Next: prunus predict {files.model} IMAGE --domain {results.example.domain}"
+    )
+
+
+def _summary(results: Demonstration) -> str:
+    gain = 100 * (results.mean_accuracy - results.baselines["feature"].mean_accuracy)
+    return (
+        f"One file of {megabytes(results.model_bytes)} serves all {len(results.domains)} domains with "
+        f"[bold]{percent(results.params_ratio, 0)}[/] of the backbone's parameters and "
+        f"[bold]{percent(results.macs_ratio, 0)}[/] of its computation per image. It is "
+        f"[bold]{abs(gain):.1f} points[/] {'more' if gain >= 0 else 'less'} accurate than the backbone's frozen "
+        "features."
+    )
+
+
+def _example(example: Example) -> str:
+    best = example.predictions[0]
+    verdict = "correct" if best.label == example.truth else f"wrong: it is {example.truth!r}"
+    answer = f"class {best.label!r} with {percent(best.probability)}"
+    return f"A test image of domain {example.domain!r}, {example.file}: {answer} ({verdict})."
+
+
+def check(
+    data: Annotated[str, typer.Argument(help="A domain (a folder or zip file), or a folder of domains.")],
+    benchmark: Annotated[
+        str | None, typer.Option(help="The benchmark in this folder: decathlon or imagenet_to_sketch.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find problems in image data; exit with 1 if they would stop a training run.
+
+    Example: prunus check data/flowers
+    """
+    columns = (SpinnerColumn(), TextColumn("{task.completed} images checked"))
+    errors_to = Console(stderr=True)
+    with Progress(*columns, console=errors_to, transient=True, disable=not errors_to.is_terminal) as progress:
+        task = progress.add_task("", total=None)
+        report = prunus.check(data, benchmark, lambda: progress.advance(task))
+    if as_json:
+        print_json(report)
+    else:
+        _print_findings(data, report, Console())
+    raise typer.Exit(1 if report.has_errors else 0)
+
+
+def _print_findings(data: str, report: CheckReport, console: Console) -> None:
+    splits = ("train", "validation", "test")
+    rows = (
+        (domain.name, str(domain.classes), *(str(domain.images.get(split, "-")) for split in splits))
+        for domain in report.domains
+    )
+    console.print(make_table(("domain", "classes", *splits), f"domains in {data}", rows=rows))
+    for finding in report.findings[:SHOWN]:
+        colour = "red" if finding.level == "error" else "yellow"
+        console.print(f"[{colour}]{finding.level}[/] ", end="")
+        typer.echo(": ".join(filter(None, (finding.domain, finding.file, finding.message))))
+    if len(report.findings) > SHOWN:
+        typer.echo(f"... and {len(report.findings) - SHOWN} more; list them all with --json")
+    num_errors = sum(finding.level == "error" for finding in report.findings)
+    typer.echo(f"{num_errors} errors, {len(report.findings) - num_errors} warnings")
+
+
+def zoo(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Backbones, such as timm/resnet50.", show_default="the bundled ones"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List backbones with their input, size and weights.
+
+    Example: prunus zoo timm/resnet50
+    """
+    backbones = prunus.zoo(names or ())
+    rows = (
+        (
+            row.name,
+            f"{row.input_size} px",
+            f"{row.conv_weights / 1e6:.2f} M",
+            f"{row.switches / 1e6:.3f} M",
+            f"{row.macs / 1e6:.1f} M",
+            percent(row.top1),
+            row.weights,
+        )
+        for row in backbones
+    )
+    hints = () if names else ("All convolutional networks of timm work as well: prunus zoo timm/resnet50",)
+    show(backbones, as_json, make_table(ZOO_COLUMNS, left=("weights",), rows=rows), *hints)
