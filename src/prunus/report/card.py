@@ -31,7 +31,7 @@ class Card:
 
 
 def card_text(card: Card) -> str:
-    """Write the card; names from the file are escaped, so that Markdown shows them unchanged."""
+    """Write the card; names from the file are escaped for Markdown."""
     parts = (_head, _domains, _images, _usage, _origin, _limits)
     return "\n\n".join(part(card) for part in parts) + "\n"
 

@@ -43,7 +43,7 @@ def tradeoff_figure(board: Board, cost: str) -> Plot:
     dense: Plot = {"type": "scatter", "mode": "lines", "name": "dense backbone", "x": [100, 100], "y": limits}
     dense["line"] = {"color": MUTED, "width": 1.5, "dash": "dash"}
     lines = [dense, best] if len(front) > 1 else [dense]  # a single point makes no line
-    data = [line | {"hoverinfo": "skip"} for line in lines]  # first, so that points are drawn over them
+    data = [line | {"hoverinfo": "skip"} for line in lines]  # drawn first, below the points
     data += [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
     axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the backbone"}}
     axis |= {"type": "log", "tickvals": TICKS} if is_wide(costs) else {"rangemode": "tozero"}

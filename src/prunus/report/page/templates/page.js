@@ -26,7 +26,7 @@ function draw(chart) {
     plot_bgcolor: "transparent",
     font: { color: ink, family: "system-ui, sans-serif", size: 13 },
     margin: { l: 56, r: 12, t: 12, b: 48 },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, ...(narrow ? { entrywidth: 76, font: { size: 10 } } : { font: { size: 12 } }) },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, ...(narrow ? { entrywidth: 86, font: { size: 10 } } : { font: { size: 12 } }) },
     hoverlabel: { bgcolor: card, bordercolor: rule, font: { color: ink }, align: "left", namelength: -1 },
     dragmode: touch ? false : "zoom", // a finger scrolls the page
   };
