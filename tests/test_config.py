@@ -197,7 +197,7 @@ def test_a_later_override_wins(recipe_file: Path) -> None:
     [
         (
             "training.epochs",
-            "an override must look like key=value, .*got 'training.epochs'",
+            "expected key=value, .*got 'training.epochs'",
         ),
         ("training.epochs=", "recipe key 'training.epochs'"),
         ("training.epoch=5", "did you mean 'training.epochs'"),

@@ -108,13 +108,10 @@ def _benchmark_domain(benchmark: Benchmark, root: str, size: object, domain: Map
 
 
 def _override(content: dict[str, object], override: str) -> None:
-    key, separator, text = override.partition("=")
-    if not separator:
-        raise RecipeError(f"an override must look like key=value, for example training.epochs=5; got {override!r}")
-    value = parse_value(text)
-    if key.strip() == "root":  # relative to the working directory, not to the recipe
+    key, value = parse_assignment(override, "training.epochs=5")
+    if key == "root":  # relative to the working directory, not to the recipe
         value = str(Path(str(value)).expanduser().absolute())
-    *tables, last = key.strip().split(".")
+    *tables, last = key.split(".")
     for depth, table in enumerate(tables):
         if table in SHORT and isinstance(content.get(table), str):
             content[table] = {"name": content[table]}
@@ -123,6 +120,14 @@ def _override(content: dict[str, object], override: str) -> None:
             raise RecipeError(f"override {override!r}: {'.'.join(tables[: depth + 1])} is not a table in this recipe")
         content = inner
     content[last] = value
+
+
+def parse_assignment(text: str, example: str) -> tuple[str, object]:
+    """Split key=value and read the value as TOML."""
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise RecipeError(f"expected key=value, for example {example}; got {text!r}")
+    return key.strip(), parse_value(value)
 
 
 def parse_value(text: str) -> Any:  # noqa: ANN401  # any TOML value

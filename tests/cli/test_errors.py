@@ -66,7 +66,7 @@ def test_the_installed_command_fails_in_one_line_too(recipe: Path) -> None:
     [
         ("budgt=0.5", "unknown recipe key 'budgt'; did you mean 'budget'?"),
         ("training.epoch=5", "unknown recipe key 'training.epoch'; did you mean 'training.epochs'?"),
-        ("training.epochs", "an override must look like key=value"),
+        ("training.epochs", "expected key=value"),
         ("backbone=wrn14_3", "unknown backbone 'wrn14_3'; did you mean 'wrn14_2'?"),
         ("backbone=timm/resnet5o", "resnet5o"),
         ("backbone={name = 'wrn14_2', weights = 'gone.safetensors'}", "gone.safetensors"),

@@ -110,7 +110,7 @@ def test_a_port_in_use_is_said_in_one_line(model: Path) -> None:
         (["bad.prunus"], "bad.prunus"),
         (["model.prunus", "--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid:8000"),
         (["model.prunus", "--set", "max_imges=3"], "unknown setting 'max_imges'; did you mean 'max_images'?"),
-        (["model.prunus", "--set", "max_images"], "a setting must look like key=value"),
+        (["model.prunus", "--set", "max_images"], "expected key=value"),
         (["model.prunus", "--port", "-1"], "setting 'port'"),
         (["model.prunus", "--examples", "nowhere"], "the folder of examples nowhere does not exist"),
         (["model.prunus", "--examples", "."], ". contains no example images; put them into folders"),

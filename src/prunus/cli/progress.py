@@ -29,7 +29,9 @@ class TrainingProgress(Observer):
         )
         self._bar = Progress(*columns, console=console)
         self._live: Live | None = None
-        self._decoding: Progress | None = None
+        self._decoding = Progress(
+            TextColumn("decoding {task.description}"), BarColumn(), MofNCompleteColumn(), console=console
+        )
         self._decoding_tasks: dict[tuple[str, int], TaskID] = {}
 
     @override
@@ -40,11 +42,7 @@ class TrainingProgress(Observer):
     def loaded(self, domain: str, done: int, total: int) -> None:
         if not self._console.is_terminal:
             return
-        if self._decoding is None:
-            self._decoding = Progress(
-                TextColumn("decoding {task.description}"), BarColumn(), MofNCompleteColumn(), console=self._console
-            )
-            self._decoding.start()
+        self._decoding.start()  # does nothing from the second time on
         task = self._decoding_tasks.get((domain, total))
         if task is None:
             task = self._decoding_tasks[domain, total] = self._decoding.add_task(domain, total=total)
@@ -52,7 +50,7 @@ class TrainingProgress(Observer):
 
     @override
     def started(self, step: int, total_steps: int) -> None:
-        if self._decoding:
+        if self._decoding_tasks:
             self._decoding.stop()
         self._task = self._bar.add_task(self._title, total=total_steps, completed=step)
         if self._console.is_terminal:

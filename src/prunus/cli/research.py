@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import prunus
 from prunus.benchmarks import BENCHMARKS
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from prunus.measure.paper_tables import RecomputedRow
 
+METHOD_COLUMNS = ("method", "what it does, and its paper", "a domain adds", "Params", "MACs")
 PAPER_COLUMNS = ("method", "S", "±", "S_O", "± %", "S_P", "± %", "S_E", "± %")
 
 
@@ -38,12 +38,8 @@ def methods(explain: Explain = False, as_json: AsJson = False) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table()
-    table.add_column("method", no_wrap=True)
-    table.add_column("what it does, and its paper")
-    table.add_column("a domain adds")
-    table.add_column("Params", justify="right")
-    table.add_column("MACs", justify="right")
+    table = make_table(METHOD_COLUMNS, left=METHOD_COLUMNS[:3])
+    table.columns[0].no_wrap = True
     for row in rows:
         described = f"{row.summary}\n[dim]{row.paper}[/]"
         table.add_row(row.name, described, row.cost, f"{row.params_ratio:.2f}", f"{row.macs_ratio:.2f}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from rich.console import Console
 import prunus
 from prunus.cli.options import AsJson, ModelFile
 from prunus.cli.output import make_table, show
-from prunus.recipes import parse_value
+from prunus.recipes import parse_assignment
 from prunus.report.tables import megabytes, percent
 
 Settings = Annotated[
@@ -64,21 +63,14 @@ def serve(
     from prunus.serving.settings import parse_settings
 
     options = {"host": host, "port": port, "threads": threads}
-    values = {name: value for name, value in options.items() if value is not None} | _parse(overrides or ())
+    settings = dict(parse_assignment(override, "max_upload_mb=4") for override in overrides or ())
+    values = {name: value for name, value in options.items() if value is not None} | settings
     prunus.serve(
         model,
         parse_settings(values),
         examples,
         lambda address: typer.echo(f"Serving {model.name} at {address} (stop with Ctrl-C)"),
     )
-
-
-def _parse(overrides: Sequence[str]) -> dict[str, object]:
-    wrong = [override for override in overrides if "=" not in override]
-    if wrong:
-        raise prunus.PrunusError(f"a setting must look like key=value, for example max_upload_mb=4; got {wrong[0]!r}")
-    pairs = (override.split("=", 1) for override in overrides)
-    return {key.strip(): parse_value(text) for key, text in pairs}
 
 
 def export(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import cast
 
 import torch
@@ -69,10 +69,7 @@ class MultiDomainNet(nn.Module):
         """Collect the tensors in which a domain differs from the backbone."""
         index = self.index(domain)
         frozen = dict(self.network.named_parameters())
-        changed: dict[str, Tensor] = {}
-        for adapter in self.adapters:
-            changed.update(adapter.tensors(index, frozen))
-        return changed
+        return {name: tensor for part in self.adapters for name, tensor in part.tensors(index, frozen).items()}
 
     def forward(self, images: Tensor, domain: str) -> Tensor:
         """Compute the logits of images of one domain."""
@@ -81,7 +78,9 @@ class MultiDomainNet(nn.Module):
             with ExitStack() as stack:
                 for adapter in self.adapters:
                     stack.enter_context(adapter.computing())
-                    stack.enter_context(_branching(self.network, adapter.branches(index)))
+                    for name, branch in adapter.branches(index).items():
+                        layer = self.network.get_submodule(name)
+                        stack.enter_context(layer.register_forward_hook(_as_hook(branch)))  # removed on exit
                 features = functional_call(self.network, self.tensors(domain), (images,))
         except LeavesEarly as early:
             return early.logits
@@ -104,19 +103,6 @@ class MultiDomainNet(nn.Module):
     def dense_bytes(self) -> int:
         """Count the bytes of the unpruned backbone as float32, without any head."""
         return sum(4 * t.numel() for key, t in self.network.state_dict().items() if not key.endswith(COUNTERS))
-
-
-@contextmanager
-def _branching(network: nn.Module, branches: Mapping[str, Branch]) -> Iterator[None]:
-    """Hook branches to their layers during one forward pass."""
-    handles = []
-    try:
-        for name, branch in branches.items():
-            handles.append(network.get_submodule(name).register_forward_hook(_as_hook(branch)))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _as_hook(branch: Branch):  # type: ignore[no-untyped-def]  # noqa: ANN202  # torch's hooks are untyped
