@@ -1,19 +1,23 @@
-# make demo and make test need nothing but Python 3.10 or newer, make and the package registry.
+# make demo and make test need only Python 3.10 or newer, make and a package registry.
 PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 READY := .venv/.ready
 CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
 
-.PHONY: demo test docs lint format setup requirements clean
+.PHONY: demo quick test docs lint format setup requirements clean
 
 demo: $(READY)
 	$(BIN)/prunus demo
 
+# about a minute and a half on 2 cores: everything but training runs and large networks
+quick: lint
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
 test: lint
 	$(BIN)/pytest -n auto --dist loadfile
 
-# the theme announces its successor on every build; whatever else is said is an error
+# the theme announces its successor on every build; any other warning is an error
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo build/site/index.html
@@ -37,7 +41,7 @@ $(READY): requirements.txt pyproject.toml samples/pyproject.toml $(wildcard nati
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable . --editable samples
 	touch $@
 
-# uv keeps torch and torchvision builds that match; where it is missing, a private copy is fetched
+# uv selects matching builds of torch and torchvision; if it is missing, a private copy is installed
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv
 	.uv/bin/pip install --quiet uv

@@ -12,6 +12,8 @@ from prunus.errors import DataError
 from prunus.training.run import open_run
 from tests.makers.decathlon import SETS, write_picture
 
+pytestmark = pytest.mark.slow  # trains
+
 
 def _recipe(root: Path, **changes: object) -> prunus.Recipe:
     content = {

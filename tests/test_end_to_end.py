@@ -14,6 +14,8 @@ from prunus.cli.app import app
 from prunus.runtime.predictor import ImageSource
 from prunus.samples import demo_names
 
+pytestmark = pytest.mark.slow  # trains
+
 
 def _run(*arguments: object) -> Result:
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -7,6 +7,7 @@ from prunus.backbone.standardized import bake_standardized
 from prunus.masks.layout import switch_layout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nf_resnet26", "resnetv2_50x1_bit", "nfnet_l0"])
 def test_standardized_convolutions_become_plain_ones_that_compute_the_same(name: str) -> None:
     import timm

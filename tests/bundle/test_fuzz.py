@@ -4,11 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_no_damaged_file_crashes_hangs_or_answers_wrongly(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fuzzing.model_files", "--count", "650", "--seed", "1"]
+    command = [sys.executable, "-m", "fuzzing.model_files", "--count", "150", "--seed", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "650 damaged files" in done.stdout
+    assert "150 damaged files" in done.stdout

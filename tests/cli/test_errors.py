@@ -52,6 +52,7 @@ def only_line(stderr: str) -> str:
     return lines[0]
 
 
+@pytest.mark.slow
 def test_the_installed_command_fails_in_one_line_too(recipe: Path) -> None:
     call = [sys.executable, "-c", "from prunus.cli.app import main; main()"]
     arguments = ["train", str(recipe), "--out", "run", "--set", "budgt=1"]

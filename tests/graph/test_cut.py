@@ -74,6 +74,7 @@ def test_dead_channels_make_every_network_smaller_and_leave_the_given_one_alone(
     assert_same(net, small, sensitive=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**31), modes=st.lists(st.sampled_from(MODES), min_size=1, max_size=13))
 def test_any_mixture_of_masks_is_cut_exactly(seed: int, modes: list[str]) -> None:

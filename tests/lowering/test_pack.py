@@ -28,6 +28,7 @@ from prunus.methods.table import METHODS, adapt
 from prunus.runtime.numpy_engine import NumpyEngine
 from tests.makers.masked_networks import switch_masks
 from tests.makers.odd_networks import mean, odd_net
+from tests.makers.slow_cases import slow_after_first
 
 CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
 NETWORKS = {"wrn14_2": 32, "wrn28_4": 64, "timm/resnet18": 64, "timm/mobilenetv2_100": 64}
@@ -65,7 +66,7 @@ def _pack(net: MultiDomainNet, backbone: Backbone) -> Bundle:
 
 
 @pytest.mark.parametrize("method", ["union", "bn", "feature"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_after_first(NETWORKS))
 def test_the_file_predicts_the_masked_networks_logits(name: str, method: str, tmp_path: Path) -> None:
     backbone = _backbone(name)
     net = _random_net(backbone, seed=3, density=0.6, method=method)
@@ -134,6 +135,7 @@ def test_a_file_read_back_is_the_bundle_that_was_written_and_the_same_bytes(tmp_
     assert bundle_bytes(again) == (tmp_path / "m.prunus").read_bytes() == bundle_bytes(bundle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "width"), [("float32", 4), ("float16", 2), ("bfloat16", 2)])
 @pytest.mark.parametrize("density", [0.02, 0.2, 1.0])
 def test_the_file_holds_little_more_than_the_union_weights_bits_norms_and_heads(

@@ -117,6 +117,7 @@ def _stirred(method: str, seed: int = 1, make: Callable[[], Backbone] = _backbon
     return backbone, net.eval()
 
 
+@pytest.mark.slow
 @every_method
 def test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was(method: str) -> None:
     backbone = _backbone()
@@ -199,6 +200,7 @@ def _matters(net: MultiDomainNet, tensor: Tensor, domain: str) -> bool:
     return not torch.equal(found, expected)
 
 
+@pytest.mark.slow
 @every_backbone
 @every_method
 def test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on(

@@ -16,6 +16,7 @@ from prunus.onnx.files import weights_file
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.runtime.predictor import Predictor
 from tests.makers.masked_networks import MODES, assert_same_logits, masked_network, packed, zoo_backbone
+from tests.makers.slow_cases import slow_after_first
 
 CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
 NETWORKS = {
@@ -36,7 +37,7 @@ def _model(name: str, path: Path, method: str = "union") -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_after_first(NETWORKS))
 def test_onnx_runtime_answers_as_we_do_in_both_forms(name: str, tmp_path: Path) -> None:
     model = _model(name, tmp_path / "m.prunus")
     predictor = Predictor(model)

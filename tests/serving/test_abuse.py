@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.service_load import complaint
 from tests.makers.live_service import live_service, picture
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_no_hostile_upload_breaks_a_service_or_the_next_answer() -> None:
     command = [sys.executable, "-m", "fuzzing.uploads", "--count", "200", "--seed", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -27,6 +30,7 @@ def test_a_measurement_in_which_batches_gain_too_little_fails() -> None:
     assert complaint({"speed_up": 1.5, "load_before": 0.5}) is None
 
 
+@pytest.mark.slow
 def test_no_request_that_schemathesis_invents_breaks_the_schema_or_the_service(tmp_path: Path) -> None:
     with live_service(tmp_path) as live:
         url = f"{live.client.base_url}/openapi.json"

@@ -46,6 +46,7 @@ def model(tmp_path: Path) -> Path:
     return write_model(tmp_path / "model.prunus")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_ends_a_quiet_service_with_success(model: Path, name: str) -> None:
     with running(model) as (process, line):
@@ -57,6 +58,7 @@ def test_a_signal_ends_a_quiet_service_with_success(model: Path, name: str) -> N
         assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_request_in_flight_is_answered_before_the_service_ends(model: Path) -> None:
     content = picture(1)
     expected = Predictor(model).predict(content, "birds")[0].label

@@ -44,6 +44,7 @@ def test_requests_of_different_domains_that_come_together_are_computed_together(
         assert "prunus_batch_images_sum 5.0" in lines
 
 
+@pytest.mark.slow
 def test_a_large_image_that_is_being_decoded_does_not_stop_the_event_loop(tmp_path: Path) -> None:
     large = picture(1, side=4000, compress_level=0)
     with live_service(tmp_path, max_upload_mb=60) as live:

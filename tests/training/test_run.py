@@ -30,6 +30,8 @@ from prunus.training.checkpoint import read_checkpoint
 from prunus.training.observers import Observer
 from prunus.training.run import check_recipe, open_run
 
+pytestmark = pytest.mark.slow  # trains
+
 MakeDomain = Callable[..., Path]
 start_run = partial(runs.start_run, device="cpu")  # bit for bit is a promise for CPUs only
 resume_run = partial(runs.resume_run, device="cpu")

@@ -17,6 +17,8 @@ from prunus.errors import UnknownNameError
 from prunus.lowering.pack import pack
 from prunus.methods.table import adapt
 
+pytestmark = pytest.mark.slow  # trains
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:

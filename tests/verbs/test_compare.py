@@ -22,6 +22,8 @@ from prunus.training.continuing import train_or_continue
 from prunus.training.observers import Observer
 from prunus.verbs.compare import compare
 
+pytestmark = pytest.mark.slow  # trains
+
 SHARED = ("feature", "finetune", "bn", "union-0.5", "union-0.25", "taps", "taps-sparsity=0.5")
 CHOSEN = ("bn", "union", "taps", "taps:sparsity=0.5")
 

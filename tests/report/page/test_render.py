@@ -197,6 +197,7 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_texts_and_series_stand_out_from_what_they_lie_on(theme: int) -> None:
     block = re.findall(r":root \{(.*?)\}", CSS.read_text(), re.DOTALL)[theme]
