@@ -52,8 +52,8 @@ def test_every_flipped_bit_is_noticed(bundle: Bundle, tmp_path: Path) -> None:
     path = tmp_path / "m.prunus"
     write_bundle(path, bundle)
     content, whole = path.read_bytes(), read_bundle(path)
-    for place in range(len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+    for offset in range(len(content)):
+        path.write_bytes(content[:offset] + bytes([content[offset] ^ 1 << offset % 8]) + content[offset + 1 :])
         try:
             bundle_read = read_bundle(path)
         except BundleError:

@@ -90,7 +90,7 @@ def _many(header: dict[str, Any]) -> None:
 
 
 def _nothing_kept(header: dict[str, Any]) -> None:
-    """Claim kernels that take no bytes, because none is kept."""
+    """Declare kernels that take no bytes, because none is kept."""
     wide = [{"op": "mean", "inputs": [0]}, {"op": "append_zeros", "inputs": [1], "count": 2**12 - 3}]
     layers = [_conv_of(header) | {"layer": str(number), "channels": [2**10, 2**12], "was": None} for number in range(3)]
     header["manifest"]["graph"] = wide + [layer | {"inputs": [2]} for layer in layers]
@@ -102,7 +102,7 @@ def _copies(header: dict[str, Any], count: int) -> None:
 
 
 def _many_domains(header: dict[str, Any]) -> None:
-    """Claim as many arrays as a machine has no room for, each of them empty."""
+    """Declare more arrays than fit into memory, all of them empty."""
     _copies(header, 999)
     conv = _conv_of(header) | {"channels": [3, 3], "was": None}
     header["manifest"]["graph"] = [conv | {"layer": str(number), "inputs": [number]} for number in range(139)]

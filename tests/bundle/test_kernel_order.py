@@ -59,7 +59,7 @@ def test_a_bundle_gives_masks_and_weights_in_both_orders() -> None:
     assert np.array_equal(bundle.layer_masks()["c"], mask[None])
     assert np.array_equal(bundle.weight("c", kept), weight)
     assert np.array_equal(bundle.weight("c", mask), weight * mask[:, :, None, None])
-    found, kernels = bundle.stored("c")
-    assert unpack_bits(found, 6).tolist() == bundle.kept("c").tolist() == [True, True, False, True, True, False]
+    packed, kernels = bundle.stored("c")
+    assert unpack_bits(packed, 6).tolist() == bundle.kept("c").tolist() == [True, True, False, True, True, False]
     assert np.array_equal(kernels, np.stack([weight[0, 0], weight[1, 0], weight[1, 1], weight[0, 2]]))
     assert unpack_bits(bundle.packed_mask("a", "c"), 4).tolist() == [True, False, True, False]

@@ -31,9 +31,9 @@ def _torch(array: Values) -> Tensor:
     return torch.from_numpy(array)
 
 
-def _assert_close(found: Values, expected: Tensor, tolerance: float = 1e-12) -> None:
-    assert found.shape == tuple(expected.shape)
-    np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=tolerance * max(1.0, float(expected.abs().max())))
+def _assert_close(result: Values, expected: Tensor, tolerance: float = 1e-12) -> None:
+    assert result.shape == tuple(expected.shape)
+    np.testing.assert_allclose(result, expected.numpy(), rtol=0, atol=tolerance * max(1.0, float(expected.abs().max())))
 
 
 @given(st.data(), seeds)
@@ -67,8 +67,8 @@ def test_a_convolution_equals_that_of_torch(data: st.DataObject, seed: int) -> N
     tensors = {"weight": weight, "ones": ones, "scale": scale, "bias": bias}
     _assert_close(compute(conv, [x, residual], tensors, (plain.shape[2], plain.shape[3])), expected)
     bare = _operation(**fields, dilation=dilation, groups=groups, inputs=(0,))
-    found = compute(bare, [x], {"weight": weight}, (plain.shape[2], plain.shape[3]))
-    _assert_close(found, convolved(x, weight, groups))
+    result = compute(bare, [x], {"weight": weight}, (plain.shape[2], plain.shape[3]))
+    _assert_close(result, convolved(x, weight, groups))
 
 
 @given(st.data(), seeds, st.sampled_from(["max", "mean"]), st.booleans(), st.booleans())

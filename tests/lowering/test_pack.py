@@ -76,9 +76,9 @@ def test_the_file_predicts_the_masked_networks_logits(name: str, method: str, tm
     for domain in ["a", "b", "a"]:
         with torch.no_grad():
             expected = net(images, domain).numpy()
-        found = engine.logits(images.numpy(), domain)
+        logits = engine.logits(images.numpy(), domain)
         assert np.isfinite(expected).all()
-        assert np.abs(found - expected).max() <= 1e-5 * max(1.0, float(np.abs(expected).max()))
+        assert np.abs(logits - expected).max() <= 1e-5 * max(1.0, float(np.abs(expected).max()))
 
 
 @settings(max_examples=4, deadline=None)
@@ -178,13 +178,13 @@ def test_a_file_of_five_domains_is_at_most_two_percent_larger_than_what_it_canno
         for name, tensor in net.named_parameters():
             if tensor.requires_grad and "scores" not in name:
                 tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.05)
-    entries = {name: DomainEntry(classes=each, preprocess=backbone.preprocess) for name, each in classes.items()}
+    entries = {name: DomainEntry(classes=labels, preprocess=backbone.preprocess) for name, labels in classes.items()}
     bundle = pack(net, backbone, entries, {"recipe": {}})
     union = {layer: mask.any(axis=0) for layer, mask in switch_masks(net).items()}
     kept = [int(mask.sum()) for mask in union.values()]
     index = sum(min(-(-mask.size // 8), 1 + 2 * int(mask.sum())) for mask in union.values())
     norms = sum(2 * 4 * module.num_features for module in net.network.modules() if isinstance(module, nn.BatchNorm2d))
-    labels = sum(len(each) for group in (names, union, *classes.values()) for each in group)
+    labels = sum(len(text) for group in (names, union, *classes.values()) for text in group)
     for dtype, width in (("float32", 4), ("float16", 2)):
         bound = sum(9 * width * count for count in kept) + index + sum(-(-5 * count // 8) for count in kept)
         bound += 5 * norms + 5 * width * 10 * (backbone.probe.num_features + 1) + labels
@@ -201,8 +201,8 @@ def test_half_precision_changes_logits_by_little(tmp_path: Path) -> None:
         expected = net(images, "b").numpy()
     for dtype, allowed in (("float16", 5e-3), ("bfloat16", 5e-2)):
         write_bundle(tmp_path / "m.prunus", _pack(net, backbone), cast("DType", dtype))
-        found = NumpyEngine(read_bundle(tmp_path / "m.prunus")).logits(images.numpy(), "b")
-        assert 0 < np.abs(found - expected).max() <= allowed * np.abs(expected).max()
+        logits = NumpyEngine(read_bundle(tmp_path / "m.prunus")).logits(images.numpy(), "b")
+        assert 0 < np.abs(logits - expected).max() <= allowed * np.abs(expected).max()
 
 
 def test_tensors_that_all_domains_share_are_kept_once_and_neutral_ones_not_at_all() -> None:

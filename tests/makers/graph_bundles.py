@@ -1,4 +1,4 @@
-"""Model files in memory, made from a graph written by hand and random numbers."""
+"""Model files in memory, from a graph written by hand and random numbers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def random_bundle(
     density: float | Mapping[str, float] = 0.5,
     seed: int = 0,
 ) -> Bundle:
-    """Give every layer random kernels, every domain masks of a density, and operations some of their tensors.
+    """Return a bundle with random kernels, random masks of a density, and some of the operations' tensors.
 
-    A tensor is the domains' own, shared or missing, at random. Layers may have densities of their own.
+    A tensor differs between domains, is shared, or is missing, at random. `density` may name one per layer.
     """
     rng = np.random.default_rng(seed)
     preprocess = Preprocess(size=image_size, resize=image_size, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
@@ -63,22 +63,22 @@ def _layer(
     stored = [to_stored(mask, conv) for mask in masks]
     kept = np.logical_or.reduce(stored)
     fan_in = conv.in_channels * conv.kernel[0] * conv.kernel[1]
-    found: dict[str, Array] = {
+    arrays: dict[str, Array] = {
         f"union/{layer}": pack_bits(kept),
         f"kernels/{layer}": _normal(rng, (int(kept.sum()), *conv.kernel)) / np.float32(np.sqrt(fan_in)),
     }
-    return found | {
+    return arrays | {
         f"mask/{domain}/{layer}": pack_bits(mask[kept]) for domain, mask in zip(domains, stored, strict=True)
     }
 
 
 def _tensors(manifest: Manifest, rng: np.random.Generator) -> dict[str, Array]:
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for number, operation in enumerate(manifest.graph):
         for role, shape in operation.tensors(manifest.shapes[operation.inputs[0]][0]).items():
-            places = ([f"norm/{domain}/" for domain in manifest.domains], ["shared/"], [])[int(rng.integers(3))]
-            found |= {f"{place}{number}.{role}": _normal(rng, shape) for place in places}
-    return found
+            prefixes = ([f"norm/{domain}/" for domain in manifest.domains], ["shared/"], [])[int(rng.integers(3))]
+            arrays |= {f"{prefix}{number}.{role}": _normal(rng, shape) for prefix in prefixes}
+    return arrays
 
 
 def exact_logits(bundle: Bundle, images: Floats, domain: str) -> Doubles:
@@ -111,7 +111,7 @@ def convolution(layer: str, inputs: Sequence[int], channels: tuple[int, int], **
 
 
 def varied_graph(seed: int) -> Graph:
-    """Give a graph with every operation and random activations, for images of 12 pixels a side."""
+    """Return a graph with every operation and random activations, for images of 12 pixels a side."""
     rng = np.random.default_rng(seed)
     act = [{"activation": str(name), "slope": 0.2} for name in rng.choice(get_args(ActivationName), 9)]
     one = {"kernel": (1, 1), "pads": (0, 0, 0, 0)}

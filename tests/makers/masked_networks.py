@@ -37,7 +37,7 @@ def zoo_backbone(name: str, size: int) -> Backbone:
 def masked_network(
     backbone: Backbone, classes: Classes, modes: Sequence[str], seed: int = 5, method: str = "union"
 ) -> MultiDomainNet:
-    """Give every convolution one kind of masks after the other, and every domain norms of its own."""
+    """Return a network whose convolutions have masks of the modes in turn, and whose domains have different norms."""
     net = adapt(backbone, classes, method)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -48,7 +48,7 @@ def masked_network(
             views = net.switches.layout.views(net.switches.scores_DM.fill_(1.0)).values()
             for index, view in enumerate(views):
                 switch_off(view, modes[index % len(modes)], generator)
-        if "layer off" in modes:  # what is left hardly varies, and should not be made large: that is rounding errors
+        if "layer off" in modes:  # what remains hardly varies: scaling it up would amplify rounding errors
             for name, buffer in net.named_buffers():
                 if not name.startswith("network.") and "running_mean" in name:
                     buffer.add_(torch.randn(buffer.shape, generator=generator) * 0.1)
@@ -58,7 +58,7 @@ def masked_network(
 
 
 def _calibrate(net: MultiDomainNet, generator: torch.Generator) -> None:
-    """Give every domain's norms the statistics of some images: with others, deep networks answer always the same."""
+    """Set every domain's norm statistics from some images: with others, deep networks ignore the image."""
     norms = [module for module in net.network.modules() if isinstance(module, _BatchNorm)]
     momenta = [norm.momentum for norm in norms]
     if not any(name.endswith("running_var") for name in net.tensors(net.domains[0])):
@@ -68,7 +68,7 @@ def _calibrate(net: MultiDomainNet, generator: torch.Generator) -> None:
     for domain in net.domains:
         net.train()(torch.randn(4, 3, net.image_size, net.image_size, generator=generator), domain)
         for name, tensor in net.tensors(domain).items():
-            if name.endswith("running_var"):  # what hardly varies is left so, for the same reason
+            if name.endswith("running_var"):  # what hardly varies stays small, for the same reason
                 tensor.clamp_(min=0.1 * float(tensor.mean())).mul_(1.2)
                 tensor[tensor < 1e-4] = 1.0
     for norm, momentum in zip(norms, momenta, strict=True):
@@ -76,29 +76,30 @@ def _calibrate(net: MultiDomainNet, generator: torch.Generator) -> None:
 
 
 def assert_same_logits(net: MultiDomainNet, answer: Answer, sensitive: bool = True, exact: bool = False) -> None:
-    """Compare answers with a network's own in every domain, to 1e-5 of the largest logit.
+    """Compare logits with those of a network in every domain, to 1e-5 of the largest logit.
 
-    Where the network is to be sensitive, its answers for two images must differ by 1e-2 of the largest logit. With
-    `exact`, answers are compared with the network in float64, and may be twice as far away as torch's own in float32
-    where that is more: sums in another order round otherwise.
+    Args:
+        sensitive: also require that the network's logits for two images differ by 1e-2 of the largest logit.
+        exact: compare with the network in float64, and allow twice the error of torch in float32 if that is more,
+            because sums in another order are rounded differently.
     """
     images = torch.randn(2, 3, net.image_size, net.image_size, generator=torch.Generator().manual_seed(0))
     precise = copy.deepcopy(net).double() if exact else net
     for domain in net.domains:
         with torch.no_grad():
-            own = net(images, domain).numpy()
+            rounded = net(images, domain).numpy()
             expected = precise(images.double() if exact else images, domain).numpy()
         largest = float(np.abs(expected).max())
         assert np.isfinite(expected).all()
         if sensitive:
             assert np.abs(expected[0] - expected[1]).max() >= 1e-2 * largest, f"{domain}: blind to the image"
-        allowed = max(1e-5, 2 * float(np.abs(own - expected).max()) / largest)
+        allowed = max(1e-5, 2 * float(np.abs(rounded - expected).max()) / largest)
         away = float(np.abs(answer(images.numpy(), domain) - expected).max()) / largest
         assert away <= allowed, f"{domain}: {away:.1e} of the largest logit, {allowed:.1e} are allowed"
 
 
 def draw_tiny(net: MultiDomainNet, mode: str, generator: torch.Generator) -> None:
-    """Move what a small network learns at random, and switch kernels of all its layers off in one way."""
+    """Change the learned tensors of a small network at random, and switch off kernels of all its layers in one way."""
     assert net.switches is not None
     with torch.no_grad():
         for key, tensor in net.named_parameters():
@@ -109,7 +110,7 @@ def draw_tiny(net: MultiDomainNet, mode: str, generator: torch.Generator) -> Non
 
 
 def switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> None:
-    """Switch some kernels of a layer off, in one of the ways that matter to pruning."""
+    """Switch off some kernels of a layer, in one of the ways that matter to pruning."""
 
     def drawn(share: float, *shape: int) -> Tensor:
         return torch.rand(shape, generator=generator) < share
@@ -128,7 +129,7 @@ def switch_off(scores_DOI: Tensor, mode: str, generator: torch.Generator) -> Non
 
 
 def packed(net: MultiDomainNet, backbone: Backbone, classes: Classes) -> Bundle:
-    """Make the model file's content of a network."""
+    """Return the bundle of a network."""
     entries = {name: DomainEntry(classes=names, preprocess=backbone.preprocess) for name, names in classes.items()}
     return pack(net, backbone, entries, {})
 

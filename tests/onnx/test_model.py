@@ -17,8 +17,8 @@ from tests.makers.graph_bundles import CLASSES, convolution, make_graph, random_
 
 def _run(model: Any, **inputs: Any) -> Floats:  # noqa: ANN401  # onnx is untyped
     onnx.checker.check_model(model, full_check=True)
-    found: Floats = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[0]
-    return found
+    logits: Floats = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[0]
+    return logits
 
 
 def _assert_both_forms_answer_alike(bundle: Bundle) -> None:

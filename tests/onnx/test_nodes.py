@@ -90,6 +90,9 @@ def test_a_mean_that_counts_padding_is_corrected_where_windows_end_after_it() ->
     within, _ = _write(POOL | {"pads": (1, 1, 1, 1), "count_pads": True})
     assert _ops(within) == ["AveragePool", "Flatten", "Gemm"]
     assert within.nodes[0].attributes["count_include_pad"] == 1
+    uncounted, _ = _write(POOL | {"stride": (4, 4), "ceil": True})
+    assert _ops(uncounted) == ["AveragePool", "Flatten", "Gemm"]
+    assert uncounted.nodes[0].attributes["count_include_pad"] == 0
     beyond, _ = _write(POOL | {"stride": (4, 4), "ceil": True, "count_pads": True})
     assert _ops(beyond) == ["AveragePool", "Mul", "Flatten", "Gemm"]
     assert beyond.tensors["0.share"].tolist() == [[1, 3 / 2], [3 / 2, 9 / 4]]

@@ -1,4 +1,4 @@
-"""A graph that is being built from a traced network: its nodes so far, and what each node of the trace became.
+"""Build a graph from a traced network, node by node.
 
 Legend: D = domains, C = channels.
 """
@@ -26,15 +26,15 @@ class GraphBuilder:
     """One network on its way to a graph.
 
     Args:
-        domains: the network's parameters and buffers as each domain has them; convolution weights are not looked at.
+        domains: the network's parameters and buffers in each domain; convolution weights are ignored.
     """
 
     def __init__(self, traced: TracedNetwork, domains: Sequence[Mapping[str, Tensor]]) -> None:
         self.traced = traced
         self.domains = domains
         self.nodes: list[Node] = []
-        self.values: dict[str, int] = {}  # what depends on the image: node of the trace -> value of the graph
-        self.constants: dict[str, list[Any]] = {}  # what does not: node of the trace -> what it is in each domain
+        self.values: dict[str, int] = {}  # that depend on the image: node of the trace -> value of the graph
+        self.constants: dict[str, list[Any]] = {}  # the rest: node of the trace -> its result in each domain
 
     def source(self, node: fx.Node) -> int:
         """Return the first value that a node reads."""

@@ -27,7 +27,7 @@ class TracedNetwork:
 
 
 def trace(network: nn.Module, size: int) -> TracedNetwork:
-    """Trace a network down to its layers, as it is evaluated; the network's own modules are used, not copied."""
+    """Trace a network in evaluation mode down to its layers; its modules are used, not copied."""
     with _evaluating(network):
         try:
             module = fx.GraphModule(network, _after_changes(_LayerTracer().trace(network), network))
