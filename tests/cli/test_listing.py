@@ -1,6 +1,4 @@
-"""The commands that only show things."""
-
-import json
+"""The help: groups, examples and options of every command."""
 
 import pytest
 from typer.core import TyperGroup
@@ -51,18 +49,3 @@ def test_every_command_has_at_most_eight_options_and_explains_each(name: str) ->
 
 def test_the_version_is_shown() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"prunus {__version__}\n"
-
-
-def test_the_zoo_gives_size_input_and_weights_of_any_backbone() -> None:
-    rows = json.loads(CliRunner().invoke(app, ["zoo", "wrn28_4", "timm/resnet18", "--json"]).output)
-    assert [(row["name"], row["input_size"]) for row in rows] == [("wrn28_4", 64), ("timm/resnet18", 224)]
-    assert rows[0]["macs"] == 852_885_504
-    assert rows[0]["top1"] == pytest.approx(0.634, abs=1e-3)
-    assert "wrn14_2" in CliRunner().invoke(app, ["zoo"]).output
-
-
-def test_checking_bundled_data_finds_nothing_wrong() -> None:
-    result = CliRunner().invoke(app, ["check", "demo:signs", "--json"])
-    report = json.loads(result.output)
-    assert result.exit_code == 0
-    assert report["domains"] == [{"name": "signs", "classes": 10, "images": {"train": 800, "test": 300}}]

@@ -1,4 +1,4 @@
-"""`prunus demo`: its summary, without the training run."""
+"""`prunus demo` without its training run, `prunus zoo` and `prunus check`."""
 
 import json
 
@@ -52,3 +52,18 @@ def test_json_holds_everything_and_nothing_else_is_printed(monkeypatch: pytest.M
     content = json.loads(_demonstrate(monkeypatch, "--json"))
     assert content["baselines"]["feature"]["mean_accuracy"] == 0.75
     assert content["report"] is None
+
+
+def test_the_zoo_gives_size_input_and_weights_of_any_backbone() -> None:
+    rows = json.loads(CliRunner().invoke(app, ["zoo", "wrn28_4", "timm/resnet18", "--json"]).output)
+    assert [(row["name"], row["input_size"]) for row in rows] == [("wrn28_4", 64), ("timm/resnet18", 224)]
+    assert rows[0]["macs"] == 852_885_504
+    assert rows[0]["top1"] == pytest.approx(0.634, abs=1e-3)
+    assert "wrn14_2" in CliRunner().invoke(app, ["zoo"]).output
+
+
+def test_checking_bundled_data_finds_nothing_wrong() -> None:
+    result = CliRunner().invoke(app, ["check", "demo:signs", "--json"])
+    report = json.loads(result.output)
+    assert result.exit_code == 0
+    assert report["domains"] == [{"name": "signs", "classes": 10, "images": {"train": 800, "test": 300}}]

@@ -1,4 +1,4 @@
-"""`prunus compare`: what it passes on and what it prints."""
+"""`prunus compare` and `prunus score`: what they pass on, print and refuse."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from prunus.cli.app import app
-from prunus.errors import RecipeError, TrainingError
+from prunus.errors import DataError, RecipeError, TrainingError
 from prunus.measure.comparison import Comparison, ComparisonRow
 
 ROW = ComparisonRow(
@@ -26,6 +26,7 @@ ROW = ComparisonRow(
     mean_accuracy=0.9,
     scores=None,
 )
+TEN = ",".join(["50"] * 10)
 Run = Callable[..., Result]
 
 
@@ -83,3 +84,39 @@ def test_rows_that_failed_are_an_error_after_the_table(run: Run, failed: dict[st
     assert "Written to" in result.output
     assert isinstance(result.exception, TrainingError)
     assert str(result.exception) == "ba2-1: the loss is not a number"
+
+
+def _score(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["score", *arguments])
+
+
+def test_scores_are_shown_below_the_accuracies() -> None:
+    output = _score("--accuracy", TEN, "--macs", "0.5", "--params", "0.25").output
+    cells = [line.strip("│┃ ").replace(" ", "").split("│") for line in output.splitlines()]
+    accuracies = {row[0]: row[1] for row in cells if len(row) == 2}
+    assert accuracies["imagenet12"] == "50.0%"
+    assert float(accuracies["S_O"]) == pytest.approx(2 * float(accuracies["S"]), abs=1.5)
+    assert float(accuracies["S_P"]) == pytest.approx(4 * float(accuracies["S"]), abs=2.5)
+    assert "S_E is relative to the feature extractor's S of" in output
+
+
+def test_scores_without_costs_are_omitted() -> None:
+    output = _score("--accuracy", TEN).output
+    assert "S_O" not in output
+    assert "S_E" not in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "pass either --accuracy"),
+        (["results.zip"], "pass either --accuracy"),
+        (["results.zip", "--labels", "x", "--accuracy", TEN], "pass either --accuracy"),
+        (["results.zip", "--labels", "x", "--benchmark", "imagenet_to_sketch"], "can be scored for decathlon only"),
+        (["--accuracy", "50;60"], "--accuracy must be numbers separated by commas; got '50;60'"),
+    ],
+)
+def test_accuracies_and_results_that_cannot_be_scored_are_refused(arguments: list[str], message: str) -> None:
+    result = _score(*arguments)
+    assert isinstance(result.exception, DataError)
+    assert message in str(result.exception)

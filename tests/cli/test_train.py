@@ -1,0 +1,74 @@
+"""`prunus train` and `prunus prune`: what they pass on and print, without a training run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from prunus.bundle.file import write_bundle
+from prunus.cli.app import app
+from prunus.measure.bundle_cost import bundle_costs
+from tests.makers.graph_bundles import random_bundle, varied_graph
+
+RECIPE = 'backbone = "wrn14_2"\ndomains = ["birds"]\n'
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ...]]:
+    """Return the arguments of every training run that was asked for."""
+    seen: list[tuple[Any, ...]] = []
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    monkeypatch.chdir(tmp_path)
+
+    def record(*arguments: Any) -> Path:  # noqa: ANN401
+        seen.append(arguments)
+        return Path("runs/a")
+
+    monkeypatch.setattr("prunus.verbs.train.train", record)
+    monkeypatch.setattr("prunus.verbs.train.resume", record)
+    monkeypatch.setattr("prunus.verbs.train.next_steps", lambda run: f"prunus evaluate {run}")
+    return seen
+
+
+def _train(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["train", *arguments])
+    assert result.exit_code == 0, result.exception
+    return result.output
+
+
+@pytest.mark.parametrize(
+    ("flags", "splits", "skips"),
+    [
+        ([], "train", False),
+        (["--final"], "train+validation", False),
+        (["--skip-bad-images"], "train", True),
+        (["--final", "--skip-bad-images"], "train+validation", True),
+    ],
+)
+def test_flags_become_settings_of_the_recipe(
+    calls: list[tuple[Any, ...]], flags: list[str], splits: str, skips: bool
+) -> None:
+    output = _train("recipe.toml", "--out", "runs/a", "--set", "budget=0.5", *flags)
+    recipe, out, _, device, use_cache = calls[0]
+    assert (recipe.training.splits, recipe.skip_bad_images, recipe.budget) == (splits, skips, 0.5)
+    assert (out, device, use_cache) == (Path("runs/a"), "auto", True)
+    assert output == "Done. Next: prunus evaluate runs/a\n"
+
+
+def test_a_run_is_resumed_with_or_without_its_recipe(calls: list[tuple[Any, ...]]) -> None:
+    _train("--resume", "runs/a", "--device", "cpu", "--no-cache")
+    _train("recipe.toml", "--resume", "runs/a")
+    run, _, device, recipe, use_cache = calls[0]
+    assert (run, device, recipe, use_cache) == (Path("runs/a"), "cpu", None, False)
+    assert calls[1][3].backbone.name == "wrn14_2"
+
+
+def test_pruning_says_how_large_the_file_is_and_what_was_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bundle = random_bundle(varied_graph(0), 12, ("birds", "flowers"))
+    file = tmp_path / "model.prunus"
+    write_bundle(file, bundle)
+    monkeypatch.setattr("prunus.verbs.prune.prune", lambda *_: file)
+    output = CliRunner().invoke(app, ["prune", "runs/a", "--out", str(file)]).output
+    kept = f"{100 * bundle_costs(bundle).union():.1f} % of the kernels kept"
+    assert output.startswith(f"{file}: {file.stat().st_size / 1e6:.2f} MB for 2 domains (birds, flowers), {kept}")
