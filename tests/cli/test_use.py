@@ -37,7 +37,7 @@ def test_predictions_are_a_table_per_image_or_json(model: Path, image: Path, mon
     best = rows[0]["predictions"][0]
     output = CliRunner().invoke(app, call).output
     assert output.count(f"{image.name} (birds)") == 2
-    assert output.count(best["label"]) == 2
+    assert output.count(f"│ {best['label']} ") == 2
     assert output.count(f"{100 * best['probability']:.1f} %") == 2
 
 
