@@ -34,7 +34,7 @@ from prunus.onnx.model import domain_model
 from prunus.runtime._native import available_kernels
 from prunus.runtime.native_engine import NativeEngine
 from prunus.timing.machine import describe_machine
-from prunus.timing.turns import take_turns
+from prunus.timing.speeds import take_turns
 
 NETWORKS = {"wrn28_4": 64, "timm/resnet50": 224}
 SPARSITIES = (0.0, 0.5, 0.75, 0.9)

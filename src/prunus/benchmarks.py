@@ -1,7 +1,5 @@
 """Two benchmarks of the field as plain data: their sets, sizes, rules and published reference accuracies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from prunus.errors import UnknownNameError

@@ -1,7 +1,5 @@
 """Errors meant for the user: one line that says what is wrong, what was expected and what to do."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

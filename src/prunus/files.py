@@ -1,7 +1,5 @@
 """Write files atomically: a crash, a kill or a full disk never leaves a partial file."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

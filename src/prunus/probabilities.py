@@ -3,8 +3,6 @@
 Legend: N = images, K = classes, R = stored side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Read recipes from TOML, JSON or plain data, fill in benchmarks and explain mistakes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A run folder: the name of every file in it, and the epochs of its log."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Find the backbones, domains and recipes of the package `prunus_samples`."""
 
-from __future__ import annotations
-
 from importlib import resources
 from pathlib import Path
 from typing import Literal

@@ -56,12 +56,6 @@ def test_tensors_have_a_number_per_channel_and_ones_a_kernel() -> None:
     assert Mean(op="mean", inputs=(0,)).tensors(7) == {}
 
 
-def test_windows_are_counted_by_channels_kernel_and_result() -> None:
-    assert Conv.model_validate(CONV).window_numbers(3, (4, 5, 6)) == 3 * 9 * 5 * 6
-    assert _pool().window_numbers(4, (4, 5, 6)) == 4 * 9 * 5 * 6
-    assert Mean(op="mean", inputs=(0,)).window_numbers(4, (4, 1, 1)) == 0
-
-
 @pytest.mark.parametrize(
     ("fields", "rows"),
     [

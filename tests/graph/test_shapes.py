@@ -112,3 +112,17 @@ POOL = {"op": "pool", "inputs": [0], "kind": "max", "kernel": [3, 3], "stride": 
 def test_what_cannot_be_computed_is_refused(operations: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(BundleError, match=message):
         value_shapes(GRAPH.validate_python(operations), 8)
+
+
+@pytest.mark.parametrize(
+    ("operation", "numbers"), [(CONV, 3 * 9 * 36), (POOL, 3 * 9 * 36), ({"op": "mean", "inputs": [0]}, 0)]
+)
+def test_windows_hold_the_channels_times_the_kernel_at_every_position(
+    operation: dict[str, Any], numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = GRAPH.validate_python([operation])
+    monkeypatch.setattr("prunus.graph.shapes.MAX_WINDOW_NUMBERS", numbers)
+    value_shapes(graph, 8)
+    monkeypatch.setattr("prunus.graph.shapes.MAX_WINDOW_NUMBERS", numbers - 1)
+    with pytest.raises(BundleError, match="impossible shape"):
+        value_shapes(graph, 8)

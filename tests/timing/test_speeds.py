@@ -1,5 +1,6 @@
 """What a domain gains over the dense network, beside what its MACs promise."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport, DomainCost, LayerCost
 from prunus.measure.speed import Gain, Speed, Timing
 from prunus.timing.rivals import Rivals
-from prunus.timing.speeds import compare_with_dense, measure_speeds, promised_speed_up
+from prunus.timing.speeds import WARM_UP, compare_with_dense, measure_speeds, promised_speed_up, take_turns
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
 
@@ -66,3 +67,25 @@ def test_a_model_file_is_timed_without_any_rival(tmp_path: Path) -> None:
     assert [(speed.engine, speed.threads, speed.domain) for speed in speeds] == [("Prunus", 1, "b")]
     assert speeds[0].latency.median_ms > 0
     assert speeds[0].images_per_second > 0
+
+
+def test_every_run_takes_part_in_every_round_and_a_slow_one_takes_longer() -> None:
+    calls: list[str] = []
+
+    def slow() -> None:
+        calls.append("slow")
+        time.sleep(0.004)
+
+    found = take_turns({"fast": lambda: calls.append("fast"), "slow": slow}, rounds=7)
+    assert calls.count("fast") == calls.count("slow") == 2 * (WARM_UP + 7)  # each once before it is timed
+    assert found["slow"].median_ms >= 4 > found["fast"].median_ms
+    assert found["slow"].p95_ms >= found["slow"].median_ms
+
+
+def test_the_order_changes_from_round_to_round() -> None:
+    calls: list[int] = []
+    take_turns({number: (lambda number=number: calls.append(number)) for number in range(4)}, rounds=10)  # type: ignore[misc]
+    assert calls[::2] == calls[1::2]  # each once before it is timed
+    rounds = [tuple(calls[first : first + 8 : 2]) for first in range(0, len(calls), 8)]
+    assert len(set(rounds)) > 3
+    assert all(sorted(each) == [0, 1, 2, 3] for each in rounds)

@@ -18,8 +18,8 @@ from prunus.measure.comparison import Comparison
 from prunus.methods.table import METHODS
 from prunus.recipes import load_recipe
 from prunus.run_folder import RunFolder
-from prunus.training.continuing import train_or_continue
 from prunus.training.observers import Observer
+from prunus.training.run import train_or_continue
 from prunus.verbs.compare import compare
 
 pytestmark = pytest.mark.slow  # trains

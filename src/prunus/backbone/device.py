@@ -1,7 +1,5 @@
 """Choose where to compute."""
 
-from __future__ import annotations
-
 import torch
 
 from prunus.errors import BackboneError

@@ -1,7 +1,5 @@
 """Run one blank image through a network to record its shapes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ The backbone is frozen, so the standardized weights are constants. If they were 
 that is switched off would not stay off.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Networks of timm, by name, with weights from the hub."""
 
-from __future__ import annotations
-
 import difflib
 import logging
 from pathlib import Path

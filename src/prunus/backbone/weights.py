@@ -1,7 +1,5 @@
 """Fill a network with the tensors of a safetensors file."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wide residual network of the Visual Decathlon, in the sizes of the bundled weights."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """The table of bundled networks; all others come from timm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Masks as bits, eight to a byte, starting with the lowest bit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from prunus.arrays import Bools, Bytes

@@ -15,8 +15,6 @@ the kernels.
 Legend: D = domains, O = output channels, I = input channels of one group.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

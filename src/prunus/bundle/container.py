@@ -3,8 +3,6 @@
 Files that are not safetensors raise a ValueError. Other safetensors files raise a BundleError.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import IO, Any

@@ -1,7 +1,5 @@
 """The number types of a file: float32, or float16 and bfloat16 in half as many bytes."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Read and write `model.prunus`: a safetensors file with six arrays and the header as JSON in its metadata."""
 
-from __future__ import annotations
-
 import hashlib
 from io import BufferedReader
 from pathlib import Path

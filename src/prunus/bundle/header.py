@@ -1,7 +1,5 @@
 """The header of a model file: its manifest, the sizes of its parts, and a checksum."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import isfinite, prod
 from typing import Annotated, NamedTuple

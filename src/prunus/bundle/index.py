@@ -4,8 +4,6 @@ Runs alternate, starting with kernels that are not kept, and their lengths add u
 a base-128 number, lowest seven bits first. The highest bit is set in every byte but the last.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

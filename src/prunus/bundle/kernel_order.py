@@ -6,8 +6,6 @@ outputs. Kernels of one pixel are ordered by group, output and input: they are t
 Legend: O = output channels, I = input channels of one group.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The description of a model: its graph, its domains and its provenance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any

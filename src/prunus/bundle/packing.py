@@ -3,8 +3,6 @@
 Legend: D = domains, O = output channels, I = input channels of one group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

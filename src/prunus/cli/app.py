@@ -1,7 +1,5 @@
 """The `prunus` command: its groups of commands, and how errors are printed."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tables and JSON as commands print them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """The progress of a training run: a bar and a table in a terminal, one line per epoch elsewhere."""
 
-from __future__ import annotations
-
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn

@@ -1,7 +1,5 @@
 """Commands that use a model file: `predict`, `serve`, `export` and `card`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

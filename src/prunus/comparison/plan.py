@@ -1,7 +1,5 @@
 """Plan a comparison: which methods to train, with which options and budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

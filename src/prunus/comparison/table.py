@@ -1,7 +1,5 @@
 """Put the results of a comparison into one table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,21 +44,8 @@ def write_comparison(folder: Path, comparison: Comparison) -> None:
 
 def _row(entry: Entry, results: Evaluation, finetuned: Sequence[float], feature_score: float) -> ComparisonRow:
     score = decathlon_score(_accuracies(results), finetuned)
-    return ComparisonRow(
-        name=entry.name,
-        method=results.method,
-        options=changed_options(entry.recipe),
-        budget=results.budget,
-        largest_usage=results.largest_usage,
-        union=results.union,
-        macs_ratio=results.macs_ratio,
-        params_ratio=results.params_ratio,
-        stored_bytes=results.stored_bytes,
-        accuracies=results.accuracies,
-        mean_accuracy=results.mean_accuracy,
-        scores=efficiency_scores(score, results.macs_ratio, results.params_ratio, feature_score),
-        seconds=results.seconds,
-    )
+    scores = efficiency_scores(score, results.macs_ratio, results.params_ratio, feature_score)
+    return ComparisonRow.of(entry.name, results, changed_options(entry.recipe), scores)
 
 
 def _accuracies(results: Evaluation) -> list[float]:

@@ -1,7 +1,5 @@
 """Train and measure the methods of a comparison one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +16,8 @@ from prunus.measure.evaluation import Evaluation
 from prunus.recipes import parse_recipe, recipe_differences
 from prunus.run_folder import RunFolder
 from prunus.timing.dense import file_warning
-from prunus.training.continuing import train_or_continue
 from prunus.training.observers import Observer, Observers
+from prunus.training.run import train_or_continue
 
 Watch = Callable[[str], Sequence[Observer]]  # title of a training run -> who observes it
 

@@ -3,8 +3,6 @@
 Legend: B = batch, R = stored side, S = input side of the network.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

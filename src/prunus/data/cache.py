@@ -5,8 +5,6 @@ renamed when complete. A killed process therefore never leaves a partial entry, 
 entry at once both end with a complete one. A split with unreadable images is not cached, because they may be fixed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Check image data before training: every problem is one finding."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import defaultdict

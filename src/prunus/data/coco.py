@@ -1,7 +1,5 @@
 """COCO-style annotation files, read strictly: integers are integers, names are text, ids are unique."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path

@@ -7,8 +7,6 @@ The category ids of set k are k * 10^7 + label, with labels counted from 1. The 
 <set>_test.json, public since 2020, lies beside the others.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath

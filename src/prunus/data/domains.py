@@ -1,7 +1,5 @@
 """One domain: its classes and, for every split, its image files with their classes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence

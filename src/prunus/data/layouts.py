@@ -1,7 +1,5 @@
 """Open a domain in any of the known layouts of files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decode a split once into one array of bytes that every epoch indexes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Sequence

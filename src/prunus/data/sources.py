@@ -1,7 +1,5 @@
 """The files of a domain, in a folder or a zip file, listed and read through the same calls."""
 
-from __future__ import annotations
-
 import lzma
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """The results file that the Visual Decathlon asks for: `results.json`, a list of {image_id, category_id}, zipped."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

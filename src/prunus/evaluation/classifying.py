@@ -1,7 +1,5 @@
 """Classify the images of every domain of a subject."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

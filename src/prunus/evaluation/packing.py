@@ -1,7 +1,5 @@
 """Pack a training run into a model file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 """Fill in the results of an evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from prunus.config import Recipe

@@ -1,7 +1,5 @@
 """Open a run folder or a model file as something to measure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

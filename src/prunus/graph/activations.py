@@ -1,7 +1,5 @@
 """Activations in numpy, equal to those of torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -7,8 +7,6 @@ it. Values that are added or multiplied share their channels: one can be removed
 Legend: D = domains, C = channels of a value, O = output channels, I = input channels of one group, G = groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 Legend: N = images, C = channels, H and W = rows and columns, G = groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np

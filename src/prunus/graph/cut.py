@@ -6,8 +6,6 @@ them end at the border of the image.
 Legend: D = domains, O = output channels, I = input channels of one group, K = classes, C = channels of the features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

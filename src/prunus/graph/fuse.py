@@ -3,8 +3,6 @@
 An operation is joined only with one whose result it alone reads. The joined operation takes the later one's position.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

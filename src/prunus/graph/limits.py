@@ -3,8 +3,6 @@
 They are far above the needs of real networks, and low enough to make the worst file with a correct checksum harmless.
 """
 
-from __future__ import annotations
-
 MAX_HEADER = 2**23  # bytes
 
 MAX_OPERATIONS = 10_000

@@ -3,8 +3,6 @@
 Legend: D = domains, C = channels, O = output channels, I = input channels of one group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

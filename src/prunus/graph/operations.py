@@ -75,10 +75,6 @@ class Operation(BaseModel):
             raise BundleError(f"joins values of different shapes: {list(inputs)}")
         return inputs[0]
 
-    def window_numbers(self, channels: int, result: Shape) -> int:
-        """Count the numbers in all windows that it reads; 0 where it has no windows."""
-        return 0
-
     def keeps_constants(self) -> bool:
         """Tell whether channels that are the same at every pixel stay so; if not, only channels of zeros do."""
         return True
@@ -142,10 +138,6 @@ class Conv(Activated):
         if any(residual != result for residual in inputs[1:]):
             raise BundleError(f"of layer {self.layer!r} makes {result}, but its residual is {inputs[1]}")
         return result
-
-    @override
-    def window_numbers(self, channels: int, result: Shape) -> int:
-        return channels * prod(self.kernel) * result[1] * result[2]
 
     @override
     def on_uniform_images(self) -> Operation:
@@ -264,10 +256,6 @@ class Pool(Operation):
         )
         return channels, rows, columns
 
-    @override
-    def window_numbers(self, channels: int, result: Shape) -> int:
-        return channels * prod(self.kernel) * result[1] * result[2]
-
     def window_pixels(self, source: Sides, sides: Sides) -> Doubles:
         """Count the pixels that the mean of every window divides by."""
         rows, columns = (
@@ -324,12 +312,13 @@ def check_pads(source: Shape, pads: Pads) -> None:
         raise BundleError(f"has impossible pads {pads}")
 
 
-def _name(kind: type[Operation]) -> str:
+def operation_name(kind: type[Operation]) -> str:
+    """Return the name of an operation in a graph."""
     return str(get_args(kind.model_fields["op"].annotation)[0])
 
 
 OPERATIONS: dict[str, type[Operation]] = {
-    _name(kind): kind for kind in (Conv, Affine, LayerNorm, Add, Mul, Cat, AppendZeros, Pool, Mean)
+    operation_name(kind): kind for kind in (Conv, Affine, LayerNorm, Add, Mul, Cat, AppendZeros, Pool, Mean)
 }
 
 

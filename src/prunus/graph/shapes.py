@@ -1,7 +1,5 @@
 """The shape of every value of a graph; whatever does not fit is refused."""
 
-from __future__ import annotations
-
 from math import prod
 
 from prunus.errors import BundleError
@@ -20,7 +18,8 @@ def value_shapes(graph: Graph, image_size: int) -> list[Shape]:
             shape = operation.shape([shapes[value] for value in operation.inputs])
         except BundleError as error:
             raise BundleError(f"{label} {error}") from None
-        windows = operation.window_numbers(shapes[operation.inputs[0]][0], shape)
+        kernel = getattr(operation, "kernel", (0, 0))  # others read no windows
+        windows = shapes[operation.inputs[0]][0] * prod(kernel) * shape[1] * shape[2]
         if min(shape) < 1 or prod(shape) > MAX_NUMBERS or windows > MAX_WINDOW_NUMBERS:
             raise BundleError(f"{label} makes the impossible shape {shape}")
         shapes.append(shape)

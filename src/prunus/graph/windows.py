@@ -1,7 +1,5 @@
 """Count the windows that slide over an image, and the pixels in each."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from prunus.arrays import Doubles

@@ -3,8 +3,6 @@
 Legend: D = domains, M = switches of a domain.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The result of a loss on 0/1 switches: by how much a constraint is violated, and the gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Multipliers of constraints, which grow while a constraint is violated and are 0 once it holds."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -6,8 +6,6 @@ On 0/1 masks the product over the domains (intersection) changes with a bit only
 switch, n - b = D - 1. The folded a + b - ab (union) changes only where no other domain does, n - b = 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Which layers and functions are which activation of a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

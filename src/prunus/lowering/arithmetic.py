@@ -1,7 +1,5 @@
 """Sums, products, concatenations and reshapes as operations of a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 
@@ -9,7 +7,7 @@ import numpy as np
 from torch import fx
 
 from prunus.arrays import Doubles
-from prunus.graph.operations import Add, AppendZeros, Cat, Mul
+from prunus.graph.operations import Add, AppendZeros, Cat, Mul, operation_name
 from prunus.lowering.builder import Activation, GraphBuilder
 
 NO_ACTIVATION: Activation = ("none", 0.0)
@@ -30,13 +28,23 @@ def _operands(builder: GraphBuilder, node: fx.Node) -> tuple[list[str], Doubles 
 
 def add(builder: GraphBuilder, node: fx.Node) -> int | None:
     """Add two values, or a constant to one."""
+    return _combine(builder, node, Add, "bias")
+
+
+def multiply(builder: GraphBuilder, node: fx.Node) -> int | None:
+    """Multiply two values, or one by a constant."""
+    return _combine(builder, node, Mul, "scale")
+
+
+def _combine(builder: GraphBuilder, node: fx.Node, kind: type[Add | Mul], role: str) -> int | None:
     if (operands := _operands(builder, node)) is None:
         return None
     names, constant = operands
+    names.sort(key=lambda name: -prod(builder.traced.shapes[name]))  # a single pixel for all comes second
     values = [builder.values[name] for name in names]
     if constant is not None:
-        return builder.activate(values[0], NO_ACTIVATION, {"bias": constant})
-    return builder.add(Add(op="add", inputs=(values[0], values[1])))
+        return builder.activate(values[0], NO_ACTIVATION, {role: constant})
+    return builder.add(kind.model_validate({"op": operation_name(kind), "inputs": values}))
 
 
 def subtract(builder: GraphBuilder, node: fx.Node) -> int | None:
@@ -52,18 +60,6 @@ def subtract(builder: GraphBuilder, node: fx.Node) -> int | None:
     is_minuend = getattr(node.args[0], "name", None) == names[0]
     change = {"bias": -constant} if is_minuend else {"bias": constant, **minus}
     return builder.activate(values[0], NO_ACTIVATION, change)
-
-
-def multiply(builder: GraphBuilder, node: fx.Node) -> int | None:
-    """Multiply two values, or one by a constant."""
-    if (operands := _operands(builder, node)) is None:
-        return None
-    names, constant = operands
-    names.sort(key=lambda name: -prod(builder.traced.shapes[name]))  # a single pixel for all comes second
-    values = [builder.values[name] for name in names]
-    if constant is not None:
-        return builder.activate(values[0], NO_ACTIVATION, {"scale": constant})
-    return builder.add(Mul(op="mul", inputs=(values[0], values[1])))
 
 
 def concatenate(builder: GraphBuilder, node: fx.Node) -> int | None:

@@ -3,8 +3,6 @@
 Legend: D = domains, C = channels.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Convolutions and norms as operations of a graph."""
 
-from __future__ import annotations
-
 import numpy as np
 from torch import fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm

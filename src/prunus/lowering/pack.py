@@ -1,7 +1,5 @@
 """From a trained network to a bundle: trace, lower, cut, pack."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import replace

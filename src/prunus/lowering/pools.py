@@ -1,7 +1,5 @@
 """Pools and means as operations of a graph."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from torch import fx

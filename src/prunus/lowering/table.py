@@ -4,8 +4,6 @@ A key is a layer's class, a function, the name of a tensor's method, or the name
 installed). A layer is looked up by its class, then by its parents'.
 """
 
-from __future__ import annotations
-
 import operator
 
 import torch

@@ -1,7 +1,5 @@
 """A graph as a torch module again: to train it further, to quantize it, to export it, to check other engines with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

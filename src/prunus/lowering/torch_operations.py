@@ -1,7 +1,5 @@
 """The operations of a graph with torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Record what a network computes: every call of a layer, a function or a method, with the shape of its result."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager

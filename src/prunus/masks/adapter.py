@@ -1,7 +1,5 @@
 """The interface between a frozen network and a method: what a domain changes, what it learns and what that costs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field

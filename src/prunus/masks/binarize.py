@@ -1,7 +1,5 @@
 """Turn scores into 0 and 1, with a threshold that passes gradients on unchanged."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 THRESHOLD = 0.0

@@ -1,7 +1,5 @@
 """Trainable copies of some of the backbone's layers, per domain or shared by all."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from torch import Tensor, nn

@@ -3,8 +3,6 @@
 Legend: O = output channels, I = input channels of one group, M = all switches of a domain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod

@@ -1,7 +1,5 @@
 """Named tensors, one set per domain."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import chain
 from types import MappingProxyType

@@ -3,8 +3,6 @@
 Legend: D = domains, M = switches of a domain, O = output channels, I = input channels of one group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

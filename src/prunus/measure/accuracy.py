@@ -1,7 +1,5 @@
 """The share of images that a network classifies correctly."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Count the costs of a model file from its packed masks, which is fast for a thousand domains too."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from prunus.bundle.bundle import Bundle

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, JsonValue
 
+from prunus.measure.evaluation import Evaluation
 from prunus.measure.result import Result, Share
 from prunus.measure.score import Scores
 
@@ -31,6 +32,12 @@ class ComparisonRow(Result):
     mean_accuracy: Share
     scores: Scores | None
     seconds: Share | None = None
+
+    @classmethod
+    def of(cls, name: str, results: Evaluation, options: dict[str, JsonValue], scores: Scores | None) -> ComparisonRow:
+        """Make the row of a measured run."""
+        fields = {key: getattr(results, key) for key in cls.model_fields if hasattr(results, key)}
+        return cls.model_validate(fields | {"name": name, "options": options, "scores": scores})
 
 
 class Comparison(Result):

@@ -7,8 +7,6 @@ no classifiers.
 Legend: D = domains, O = output channels, I = input channels of one group, B = bytes of eight kernels each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The contents of a model file: kernels by layer, what domains share, and where the bytes go."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

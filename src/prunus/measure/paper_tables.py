@@ -1,7 +1,5 @@
 """The paper's two result tables as printed, their slips, and their scores recomputed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

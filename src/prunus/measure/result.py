@@ -1,7 +1,5 @@
 """What all typed results have in common."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -1,7 +1,5 @@
 """The scores of the Visual Decathlon and of the paper, computed from accuracies and cost ratios."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

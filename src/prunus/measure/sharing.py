@@ -3,8 +3,6 @@
 Legend: D = domains, M = kernels, B = bytes of eight kernels each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The result of `prunus bench`: how fast a model file runs beside the dense network."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from prunus.measure.result import Result, Share

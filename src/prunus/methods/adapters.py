@@ -4,8 +4,6 @@ Rebuffi et al., NIPS 2017 (series): y + A * BN(y), where y is the output of the 
 Rebuffi et al., CVPR 2018 (parallel): y + A * x, where x is its input. Both have norms per domain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The three baselines: a classifier, norms, or a whole network per domain."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from prunus.backbone.zoo import Backbone

@@ -3,8 +3,6 @@
 Legend: D = domains, O = output channels, I = input channels of one group.
 """
 
-from __future__ import annotations
-
 import torch
 
 from prunus.backbone.probe import Probe

@@ -7,8 +7,6 @@ y + up(s * sigmoid(A * pool(x))), where A is a 1x1 convolution and s a scale per
 The shape of the attention is ours, and their gating at test time is omitted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import prod

@@ -6,8 +6,6 @@ classifier on the mean of its feature map. The last exit is the head of the netw
 Legend: D = domains, E = exits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import cast
 

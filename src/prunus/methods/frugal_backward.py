@@ -4,8 +4,6 @@ A layer that is linear in its input and has frozen weights only needs the shape 
 per value. In this mode the layers below keep exactly that, in any network. Results and gradients are unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

@@ -3,8 +3,6 @@
 Zhang et al., IEEE Access 2023. They find that the early layers should be copied per domain.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Literal

@@ -3,8 +3,6 @@
 Berriel et al., ICCV 2019 (BA²); dos Santos et al., 2023 (intersection, union and Jaccard).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

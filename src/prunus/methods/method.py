@@ -1,7 +1,5 @@
 """One method: a row of the table of methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

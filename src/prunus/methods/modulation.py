@@ -5,8 +5,6 @@ Iakovleva et al., 2023: W[o, i] * (U V)[o, i], with U (O x R) and V (R x I) per 
 Legend: O = output channels, I = input channels of one group, R = rank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

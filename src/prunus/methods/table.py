@@ -1,7 +1,5 @@
 """The table of methods, the choice of one by a recipe, and its application to a backbone."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

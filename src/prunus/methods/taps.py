@@ -5,8 +5,6 @@ pass the indicator unchanged. The loss adds sparsity times the share of adapted 
 adapted layer like the paper's sum of |s|. Unlike in the paper, a score below the threshold is not lowered further.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

@@ -7,8 +7,6 @@ set per convolution and domain.
 Legend: D = domains, K = coefficients of all convolutions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Write a model file as ONNX models, and check their logits before keeping them."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """ONNX models of a bundle, in memory: one per domain, or one for all domains with the domain's number as an input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from prunus.bundle.bundle import Bundle

@@ -5,8 +5,6 @@ runs. Scales are multiplied into weights by a separate node. Runtimes compute it
 several models can share one copy of the weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol

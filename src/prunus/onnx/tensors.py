@@ -3,8 +3,6 @@
 Legend: O = output channels, I = input channels of one group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A model card: a Markdown text that describes a model file and its limits."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Sequence

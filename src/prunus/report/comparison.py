@@ -1,7 +1,5 @@
 """The table of a comparison, in the style of the paper: for a terminal, and as Markdown, LaTeX, CSV and JSON."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

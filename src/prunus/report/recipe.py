@@ -1,7 +1,5 @@
 """Recipes as others may see them: values by key, without the folders of this machine."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import PureWindowsPath

@@ -1,7 +1,5 @@
 """Show a measured model in a terminal."""
 
-from __future__ import annotations
-
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text

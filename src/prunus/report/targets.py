@@ -1,7 +1,5 @@
 """Refuse, before any work is done, paths where a page, card or figure cannot be written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from prunus.errors import StorageError

@@ -1,7 +1,5 @@
 """Curves over the epochs of a training run, for the plots and the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

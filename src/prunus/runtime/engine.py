@@ -1,7 +1,5 @@
 """Choose the engine that runs a bundle: the native one, or numpy if the package was built without a compiler."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The native engine: one program for all domains of a bundle, which reads the bundle's arrays in place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

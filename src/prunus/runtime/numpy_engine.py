@@ -1,7 +1,5 @@
 """The numpy engine: the same results as the native engine, slower, wherever numpy runs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from prunus.arrays import Floats, Values

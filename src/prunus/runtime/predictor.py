@@ -1,7 +1,5 @@
 """Classify images with a model file; the domain is an argument."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass

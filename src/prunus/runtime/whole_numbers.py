@@ -1,7 +1,5 @@
 """Whole numbers as users pass them: from Python or numpy, but not booleans."""
 
-from __future__ import annotations
-
 import operator
 
 from prunus.errors import PrunusError

@@ -1,7 +1,5 @@
 """The responses of the service as typed models."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict, Field
 
 

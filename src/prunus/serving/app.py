@@ -1,7 +1,5 @@
 """The FastAPI application of a service: its routes, its error responses and its OpenAPI schema."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

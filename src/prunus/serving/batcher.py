@@ -1,7 +1,5 @@
 """Batches requests of different clients and domains that arrive within a short window into one pass."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Connections with time and size limits, which web servers usually leave to a proxy."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from typing import Any, ClassVar

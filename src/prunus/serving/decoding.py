@@ -1,7 +1,5 @@
 """Decode the body of a request into network inputs; small bodies can be told apart before they are decoded."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The API documentation as a page that loads nothing from other hosts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from html import escape

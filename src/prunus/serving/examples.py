@@ -1,7 +1,5 @@
 """Example images of the page, read once at startup."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Decode an uploaded file into a network input, or refuse it with a reason."""
 
-from __future__ import annotations
-
 import io
 from http import HTTPStatus
 

@@ -1,7 +1,5 @@
 """Answer one prediction request, from its first byte to the response."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

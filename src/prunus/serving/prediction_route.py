@@ -1,7 +1,5 @@
 """The route `POST /predict/{domain}`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus

@@ -3,8 +3,6 @@
 Legend: K = classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Error responses: a status and one sentence."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 
 RETRY_SECONDS = 1

@@ -1,7 +1,5 @@
 """The routes of the service other than predictions."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 
 from fastapi import APIRouter, Request, Response

@@ -1,7 +1,5 @@
 """Count the scans of a JPEG: a few bytes can add another pass over all of its pixels."""
 
-from __future__ import annotations
-
 import re
 
 SOI, EOI, SOS = 0xD8, 0xD9, 0xDA

@@ -1,7 +1,5 @@
 """Listen, serve until a signal arrives, answer the accepted requests and stop."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import logging

@@ -1,7 +1,5 @@
 """The shared state of a service: model, limits, queue and metrics."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from starlette.requests import Request

@@ -1,7 +1,5 @@
 """The settings of a service: address, batches and limits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pydantic import Field, ValidationError

@@ -1,7 +1,5 @@
 """Worker threads that do not keep the process alive if a task takes too long."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Its weights are random, since they do not change how long it takes.
 """
 
-from __future__ import annotations
-
 from torch import nn
 
 from prunus.backbone.zoo import ZOO, Backbone, load_backbone

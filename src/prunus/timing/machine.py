@@ -1,7 +1,5 @@
 """Name the machine that a measurement comes from."""
 
-from __future__ import annotations
-
 import os
 import platform
 from pathlib import Path

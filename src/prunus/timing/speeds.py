@@ -1,21 +1,23 @@
-"""Time a model file beside its rivals."""
+"""Time a model file beside its rivals, in turns: a disturbance of the machine affects all of them alike."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from prunus.arrays import Floats
 from prunus.measure.cost import CostReport
-from prunus.measure.speed import Gain, Speed
+from prunus.measure.speed import Gain, Speed, Timing
 from prunus.runtime.predictor import Predictor
 from prunus.timing.rivals import ONNX_DENSE, Rivals, Run, Runs, torch_threads
-from prunus.timing.turns import take_turns
 
+Key = TypeVar("Key")
 PRUNUS = "Prunus"
+WARM_UP = 3  # rounds that are not counted
 PAUSE = 0.003  # seconds that idle threads of other runtimes spin
 
 
@@ -41,6 +43,33 @@ def measure_speeds(
         )
         for engine, domain in runs
     ]
+
+
+def take_turns(runs: Mapping[Key, Callable[[], object]], rounds: int, pause: float = 0.0) -> dict[Key, Timing]:
+    """Time every run once a round, in a new order each round.
+
+    An untimed call before the timed one wakes the run's threads and fills the caches with its data.
+
+    Args:
+        pause: seconds between two runs, for threads of the previous run that still spin.
+    """
+    seconds: dict[Key, list[float]] = {key: [] for key in runs}
+    order = list(runs)
+    generator = random.Random(0)
+    for _ in range(WARM_UP + rounds):
+        generator.shuffle(order)
+        for key in order:
+            if pause:
+                time.sleep(pause)
+            runs[key]()
+            start = time.perf_counter()
+            runs[key]()
+            seconds[key].append(time.perf_counter() - start)
+    return {key: _summary(times[WARM_UP:]) for key, times in seconds.items()}
+
+
+def _summary(seconds: list[float]) -> Timing:
+    return Timing(median_ms=1000 * float(np.median(seconds)), p95_ms=1000 * float(np.percentile(seconds, 95)))
 
 
 def compare_with_dense(costs: CostReport, speeds: Sequence[Speed]) -> list[Gain]:

@@ -1,7 +1,5 @@
 """Save and read the whole state of a training run: safetensors and JSON, no pickle."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Let Ctrl-C end a training run between two steps, where everything can be saved."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

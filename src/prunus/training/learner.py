@@ -3,8 +3,6 @@
 Legend: D = domains, M = switches of a domain, K = kernels, B = batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The training loop, to be read from top to bottom."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ torch.optim.Adam keeps one step count per tensor and moves every row by its mome
 Here a domain that takes no part in a step stays exactly as it was.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

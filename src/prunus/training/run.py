@@ -1,7 +1,5 @@
 """Start, resume and open training runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +79,24 @@ def resume_run(
         )
     start = _read_checkpoint_of(folder, trained) if folder.checkpoint.exists() else None
     RecipeTraining(trained, folder, Observers(observers), use_cache).run(device, start)
+
+
+def train_or_continue(
+    recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
+) -> None:
+    """Train a recipe from the beginning, continue where it stopped, or do nothing if it is finished."""
+    folder = RunFolder(path)
+    if not folder.recipe.exists():
+        start_run(recipe, path, observers, device, use_cache)
+        return
+    saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
+    changes = recipe_differences(saved.identity.recipe, with_method(recipe)) if saved else []
+    if changes:
+        raise TrainingError(
+            f"{path} holds a run of another recipe ({'; '.join(changes[:3])}); remove {path} or choose another --out"
+        )
+    if saved is None or saved.step < saved.total_steps:
+        resume_run(path, observers, device, recipe, use_cache)
 
 
 def open_run(path: Path, device: str = "auto") -> TrainedRun:

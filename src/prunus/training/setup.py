@@ -1,7 +1,5 @@
 """Prepare a recipe for the training loop: data, network, identity and logs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

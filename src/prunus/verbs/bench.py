@@ -1,7 +1,5 @@
 """Measure how fast a model file runs, beside the dense network that it was pruned from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

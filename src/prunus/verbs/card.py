@@ -1,7 +1,5 @@
 """Write a model card from a model file alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from prunus.bundle.file import read_bundle

@@ -1,7 +1,5 @@
 """Check image data before training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from prunus.benchmarks import find_benchmark

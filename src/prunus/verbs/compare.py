@@ -1,7 +1,5 @@
 """Train methods side by side on one recipe and put them into one table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

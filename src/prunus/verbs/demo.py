@@ -1,7 +1,5 @@
 """Train, prune, measure and use a model on the bundled domains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,8 +14,8 @@ from prunus.report.plots import write_plots
 from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.samples import bundled
-from prunus.training.continuing import train_or_continue
 from prunus.training.observers import Observer
+from prunus.training.run import train_or_continue
 from prunus.verbs.bench import bench
 from prunus.verbs.evaluate import evaluate
 from prunus.verbs.prune import prune

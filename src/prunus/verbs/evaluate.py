@@ -1,7 +1,5 @@
 """Measure a run or a model file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from prunus.config import Crops

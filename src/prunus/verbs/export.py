@@ -1,7 +1,5 @@
 """Write a model file for other runtimes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from prunus.onnx.files import export_domains, export_single

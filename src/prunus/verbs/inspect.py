@@ -1,7 +1,5 @@
 """Look into a model file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from prunus.measure.inspection import Inspection, inspect_file

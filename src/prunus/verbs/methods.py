@@ -1,7 +1,5 @@
 """Describe the methods: what each does, where it was published and what it costs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from prunus.backbone.zoo import Backbone, load_backbone

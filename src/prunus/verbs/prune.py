@@ -1,7 +1,5 @@
 """Write a run as one small model file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from prunus.bundle.dtypes import DType

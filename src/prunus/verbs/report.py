@@ -1,7 +1,5 @@
 """Write one page about runs, and its figures as files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Turn accuracies, or a results file with its labels, into the benchmark's scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

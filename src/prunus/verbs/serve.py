@@ -1,7 +1,5 @@
 """Serve a model file over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Classify the Visual Decathlon's test images and write the file that the challenge accepts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

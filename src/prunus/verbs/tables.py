@@ -1,7 +1,5 @@
 """Recompute the paper's two result tables from its own accuracies."""
 
-from __future__ import annotations
-
 from prunus.measure.paper_tables import DECATHLON_ROWS, IMAGENET_TO_SKETCH_ROWS, RecomputedRow, recompute
 
 

@@ -1,7 +1,5 @@
 """Train a recipe, or continue a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """List backbones: their size, their input, and the origin of their weights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Group runs that can be compared, score them, and find the Pareto fronts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,7 +99,10 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 def _board(runs: Sequence[ReportedRun], anchors: dict[str, str]) -> Board:
     first = runs[0].results
     scores = _scores(runs, list(first.domains))
-    rows = [_row(run, _distinct_settings(run, runs), score) for run, score in zip(runs, scores, strict=True)]
+    rows = [
+        ComparisonRow.of(run.name, run.results, _distinct_settings(run, runs), score)
+        for run, score in zip(runs, scores, strict=True)
+    ]
     fronts = {
         cost: pareto_front([(cost_of(run.results, cost), run.results.mean_accuracy) for run in runs]) for cost in COSTS
     }
@@ -115,25 +116,6 @@ def _board(runs: Sequence[ReportedRun], anchors: dict[str, str]) -> Board:
 def _order(run: ReportedRun) -> tuple[bool, bool, str, float, str]:
     budget = run.results.budget
     return run.results.method != FEATURE, budget is not None, run.results.method, -(budget or 0), run.name
-
-
-def _row(run: ReportedRun, options: dict[str, JsonValue], scores: Scores | None) -> ComparisonRow:
-    results = run.results
-    return ComparisonRow(
-        name=run.name,
-        method=results.method,
-        options=options,
-        budget=results.budget,
-        largest_usage=results.largest_usage,
-        union=results.union,
-        macs_ratio=results.macs_ratio,
-        params_ratio=results.params_ratio,
-        stored_bytes=results.stored_bytes,
-        accuracies=results.accuracies,
-        mean_accuracy=results.mean_accuracy,
-        scores=scores,
-        seconds=results.seconds,
-    )
 
 
 def _settings(run: ReportedRun) -> dict[str, JsonValue]:

@@ -1,7 +1,5 @@
 """Figures that compare runs: accuracy against cost, and the accuracy of every domain."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from prunus.report.page.board import COSTS, Board, Entry, positions

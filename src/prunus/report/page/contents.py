@@ -1,7 +1,5 @@
 """Read what a run's network contains, from its model file or else from the run itself."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Colours are names such as $ink, which the page replaces by those of its light or
 because plotly.js interprets some HTML.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from typing import Any

@@ -1,7 +1,5 @@
 """Find run folders, and read their results, recipe, log, timings and versions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

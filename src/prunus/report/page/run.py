@@ -1,7 +1,5 @@
 """What the page knows of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Figures of one run: usage, sharing, training and latency."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from prunus.measure.cost import CostReport

@@ -1,7 +1,5 @@
 """Write the report page, and its figures as files, about the runs in some folders."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files of the web page, which loads nothing from other hosts."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib import resources
 
