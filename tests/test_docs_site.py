@@ -28,4 +28,4 @@ def test_the_site_builds_without_a_warning_and_opens_offline(tmp_path: Path) -> 
         loaded = re.findall(r'(?:<script[^>]+src|<link[^>]+href|<img[^>]+src)="(https?://[^"]+)"', page.read_text())
         assert loaded == [], page
     reference = (tmp_path / "site" / "reference.html").read_text()
-    assert "Serves all domains of a model file" in reference
+    assert "A loaded model file, for all its domains" in reference
