@@ -1,135 +1,148 @@
-"""Who may import whom: the table that keeps the rooms apart, checked against the source."""
+"""Which room may import which: one table, checked against the source and the architecture page."""
 
 import ast
+import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 import prunus
 
 ROOT = Path(prunus.__file__).parent
+ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
+OPEN = {"arrays", "errors", "files", "version"}  # every room may import these
+MOST_FILES = 12
+CROWDED = {"methods", "serving", "verbs"}  # one file per command, method or route
 
-LEARNING = {"config", "recipes", "data", "images", "probabilities", "backbone", "masks", "methods"}
-
-# room -> rooms it may import; `errors`, `files` and `version` are open to all, nobody imports `cli`
-MAY_IMPORT: dict[str, set[str]] = {
-    "__main__": {"cli"},
-    "arrays": set(),
-    "errors": set(),
-    "version": set(),
-    "files": {"errors"},
-    "benchmarks": {"errors"},
-    "config": set(),
-    "recipes": {"benchmarks", "config"},
-    "images": {"errors"},
-    "probabilities": {"images"},
-    "losses": {"errors"},
-    "samples": set(),
-    "data": {"benchmarks", "config", "images", "samples"},
-    "backbone": {"config", "images", "samples"},
-    "masks": {"backbone"},
-    "methods": {"masks", "backbone", "config", "measure", "losses"},
-    "measure": {"benchmarks", "bundle", "config", "data", "graph", "images", "probabilities", "runtime"},
-    "run_folder": set(),
-    "training": LEARNING | {"losses", "measure", "run_folder"},
-    "evaluation": {
-        *("backbone", "bundle", "config", "data", "lowering", "measure", "methods", "probabilities", "recipes"),
-        *("runtime", "timing", "training"),
-    },
-    "comparison": {
-        *("backbone", "config", "data", "evaluation", "losses", "measure", "methods", "recipes", "report"),
-        *("run_folder", "timing", "training"),
-    },
-    "timing": {"backbone", "bundle", "config", "lowering", "masks", "measure", "methods", "onnx", "runtime"},
-    "graph": set(),
-    "bundle": {"graph", "images"},
-    "lowering": {"backbone", "masks", "graph", "bundle"},
-    "runtime": {"graph", "bundle", "images", "probabilities"},
-    "onnx": {"backbone", "masks", "lowering", "graph", "bundle", "runtime", "images"},
-    "serving": {"bundle", "config", "images", "measure", "probabilities", "runtime", "samples"},
-    "report": {"bundle", "images", "measure", "recipes", "run_folder"},
-    "verbs": LEARNING
-    | {"benchmarks", "training", "measure", "lowering", "graph", "bundle", "runtime", "report", "losses", "onnx"}
-    | {"serving", "samples", "timing", "run_folder", "evaluation", "comparison"},
-    "cli": {
-        "data",
-        "onnx",
-        "serving",
-        "verbs",
-        "report",
-        "training",
-        "runtime",
-        "bundle",
-        "config",
-        "recipes",
-        "benchmarks",
-        "measure",
-        "run_folder",
-    },
+# room: the rooms that it imports, besides the open ones
+TABLE = """
+arrays:
+config:
+errors:
+run_folder:
+version:
+benchmarks:
+files:
+graph:
+images:
+losses:
+samples:
+recipes: benchmarks config
+bundle: graph images
+probabilities: images
+backbone: config images samples
+data: benchmarks config images samples
+runtime: bundle graph images probabilities
+masks: backbone
+measure: benchmarks bundle config data graph images probabilities runtime
+onnx: bundle graph runtime
+lowering: backbone bundle graph masks
+methods: backbone config losses masks measure
+report: bundle images measure recipes run_folder
+serving: bundle config images measure probabilities runtime samples
+timing: backbone bundle config lowering masks measure methods onnx runtime
+training: backbone config data images losses masks measure methods probabilities recipes run_folder
+evaluation: backbone bundle config data lowering measure methods probabilities recipes runtime timing training
+comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
+verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx recipes report
+    run_folder runtime samples serving timing training
+cli: benchmarks bundle config data measure onnx recipes report run_folder serving training verbs
+__main__: cli
+"""
+IMPORTS = {
+    room: set(names.split()) for room, names in re.findall(r"^(\w+):((?: +\w+|\n {4}\w+)*)$", TABLE, re.MULTILINE)
 }
-OPEN = {"arrays", "errors", "files", "version"}
-TORCH_FREE = (
-    "errors",
-    "files",
-    "benchmarks",
-    "config",
-    "images",
-    "probabilities",
-    "measure",
-    "run_folder",
-    "graph",
-    "bundle",
-    "runtime",
-    "serving",
-    "report",
-    "cli",
-)
+
+# every other room must work without torch
+WITH_TORCH = {
+    *("losses", "backbone", "data", "masks", "lowering", "methods", "timing", "training", "evaluation", "comparison"),
+    "verbs",
+}
+
+
+def _modules(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py")) if (ROOT / room).is_dir() else [ROOT / f"{room}.py"]
 
 
 def _imports(path: Path) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module if node.module != "prunus" else f"prunus.{node.names[0].name}")
+            names |= {f"prunus.{alias.name}" for alias in node.names} if node.module == "prunus" else {node.module}
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return found
+            names |= {alias.name for alias in node.names}
+    return names
 
 
-def _room(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def _imported_rooms(room: str) -> set[str]:
+    names = {name for path in _modules(room) for name in _imports(path)}
+    return {name.split(".")[1] for name in names if name.startswith("prunus.")} - {room}
 
 
-def test_every_room_imports_only_what_the_table_allows() -> None:
-    wrong = []
-    for path in ROOT.rglob("*.py"):
-        room = _room(path)
-        if room == "__init__":
-            continue
-        rooms = {name.split(".")[1] for name in _imports(path) if name.startswith("prunus.")}
-        wrong += [f"{path.relative_to(ROOT)} imports {r}" for r in rooms - MAY_IMPORT[room] - OPEN - {room}]
-    assert wrong == []
+def _rooms() -> set[str]:
+    files = {path.stem for path in ROOT.glob("*.py") if path.stem != "__init__"}
+    return files | {path.name for path in ROOT.iterdir() if any(path.glob("*.py"))}
 
 
-def test_what_runs_a_model_or_reads_a_file_does_not_import_torch() -> None:
-    wrong = [
-        str(path.relative_to(ROOT))
-        for path in ROOT.rglob("*.py")
-        if _room(path) in TORCH_FREE and any(name.split(".")[0] in {"torch", "timm"} for name in _imports(path))
-    ]
-    assert wrong == []
+def test_the_table_lists_every_room() -> None:
+    assert set(IMPORTS) == _rooms()
 
 
-def test_without_torch_models_can_be_read_and_commands_say_what_to_install() -> None:
-    blocked = "import sys; sys.modules['torch'] = None; "
-    reading = "import prunus.bundle.file, prunus.runtime.predictor, prunus.images, prunus.measure.cost, prunus.cli.app"
-    done = subprocess.run([sys.executable, "-c", blocked + reading], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    command = blocked + "sys.argv = ['prunus', 'zoo']; from prunus.cli.app import main; main()"
-    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+@pytest.mark.parametrize("room", IMPORTS)
+def test_a_room_imports_what_the_table_says_and_nothing_else(room: str) -> None:
+    assert _imported_rooms(room) - OPEN == IMPORTS[room]
+
+
+def test_no_room_imports_in_a_circle() -> None:
+    order = list(TopologicalSorter({room: _imported_rooms(room) for room in IMPORTS}).static_order())
+    assert order.index("errors") < order.index("verbs") < order.index("cli")
+
+
+def test_only_rooms_with_torch_import_it() -> None:
+    def needs_torch(room: str) -> bool:
+        return any(name.split(".")[0] in {"torch", "timm"} for path in _modules(room) for name in _imports(path))
+
+    assert {room for room in IMPORTS if needs_torch(room)} <= WITH_TORCH
+    assert all(needs_torch(room) or IMPORTS[room] & WITH_TORCH for room in WITH_TORCH)
+
+
+def test_every_module_of_a_room_without_torch_can_be_imported_without_it() -> None:
+    paths = [path for room in set(IMPORTS) - WITH_TORCH - {"__main__"} for path in _modules(room)]
+    modules = sorted(".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in paths)
+    assert "prunus.onnx.files" in modules
+    _without_torch("import importlib\nfor name in sys.argv[1:]:\n    importlib.import_module(name)", *modules)
+
+
+def test_without_torch_a_command_says_what_to_install() -> None:
+    done = _without_torch("from prunus.cli.app import main; main()", "zoo", status=1)
     assert done.stderr.count("\n") == 1
     assert "pip install 'prunus[train]'" in done.stderr
+
+
+def _without_torch(code: str, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    blocked = f"import sys\nsys.modules |= {{'torch': None, 'timm': None}}\n{code}"
+    done = subprocess.run([sys.executable, "-c", blocked, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def test_no_room_has_more_files_than_a_reader_can_survey() -> None:
+    folders = {path.parent for path in ROOT.glob("*/**/*.py")}
+    crowded = {folder for folder in folders if len(list(folder.glob("*.py"))) > MOST_FILES}
+    assert {folder.relative_to(ROOT).as_posix() for folder in crowded} == CROWDED
+
+
+def test_the_architecture_page_lists_the_rooms_as_they_are() -> None:
+    blocks = re.findall(r"^```text\n(.*?)^```$", ARCHITECTURE.read_text(), re.MULTILINE | re.DOTALL)
+    rows = dict(line.split(None, 1) for line in blocks[0].splitlines())
+    folders = {f"{room}/" if (ROOT / room).is_dir() else f"{room}.py" for room in IMPORTS}
+    assert set(rows) == folders - {"__main__.py"}
+    assert not {name for name, row in rows.items() if "(no torch)" in row and name.rstrip("/") in WITH_TORCH}
+    beside = {line.split()[0] for line in blocks[1].splitlines()}
+    assert all((ARCHITECTURE.parents[1] / name).is_dir() for name in beside)
 
 
 def test_every_public_name_has_a_home() -> None:
