@@ -220,3 +220,9 @@ def test_methods_that_learn_more_than_switches_and_norms_are_refused(method: str
     backbone = _backbone("wrn14_2")
     with pytest.raises(BundleError, match="this run's method learns more than that"):
         _pack(adapt(backbone, CLASSES, method), backbone)
+
+
+@pytest.mark.parametrize("method", sorted(name for name, method in METHODS.items() if method.packable))
+def test_methods_that_say_so_can_be_packed(method: str) -> None:
+    backbone = _backbone("wrn14_2")
+    assert _pack(adapt(backbone, CLASSES, method).eval(), backbone).domains == ("a", "b")

@@ -11,7 +11,6 @@ from prunus.bundle.manifest import DomainEntry
 from prunus.config import Recipe
 from prunus.errors import BackboneError, BundleError
 from prunus.evaluation.packing import domain_entries, pack_run
-from prunus.lowering.pack import is_packable
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
 from prunus.methods.costs import network_costs
@@ -82,7 +81,7 @@ def _open_file(path: Path, device: str) -> Subject:
 
 def _packed(run: TrainedRun) -> Bundle | None:
     try:
-        return pack_run(run) if is_packable(run.net) else None
+        return pack_run(run) if choose_method(run.recipe).method.packable else None
     except BackboneError:
         return None
 

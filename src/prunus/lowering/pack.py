@@ -13,6 +13,7 @@ from prunus.bundle.packing import to_bundle
 from prunus.errors import BundleError
 from prunus.graph.cut import cut
 from prunus.lowering.build import build_graph
+from prunus.masks.adapter import Adapter
 from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
@@ -20,7 +21,7 @@ from prunus.masks.switches import Switches
 
 def pack(net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEntry], provenance: Provenance) -> Bundle:
     """Turn a trained network into a bundle: the channels that some domain needs, the union of all domains' kernels."""
-    if not is_packable(net):
+    if not all(_fits(adapter) for adapter in net.adapters):
         raise BundleError(
             "a model file holds kernel switches, norms and classifiers, and this run's method learns more than that; "
             "measure the run with prunus evaluate, or train one with a budget"
@@ -39,9 +40,7 @@ def pack(net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEn
     return to_bundle(network, manifest)
 
 
-def is_packable(net: MultiDomainNet) -> bool:
-    """Tell whether a model file can hold what a method learned: kernel switches and norms."""
-    return all(
-        isinstance(adapter, DomainNorms) or (type(adapter) is Switches and adapter.layout.granularity != "weight")
-        for adapter in net.adapters
-    )
+def _fits(adapter: Adapter) -> bool:
+    """Tell whether a model file can hold what an adapter learned: kernel switches or norms."""
+    is_switches = type(adapter) is Switches and adapter.layout.granularity != "weight"
+    return is_switches or isinstance(adapter, DomainNorms)
