@@ -90,7 +90,7 @@ void Program::join_values() {
   }
 }
 
-// Give each value that is not inside another a slot. A slot is free again after the last step that reads it.
+// Assign a slot to each value that is not inside another. A slot is free again after the last step that reads it.
 void Program::place_values() {
   const int values = static_cast<int>(shapes_.size());
   std::vector<int> outer(values);

@@ -28,7 +28,7 @@ def encode(values: Array, dtype: DType) -> Array:
 
 
 def all_finite(stored: Array) -> bool:
-    """Tell whether all stored numbers are finite, without a copy of all of them."""
+    """Return whether all stored numbers are finite, without a copy of all of them."""
     flat = stored.reshape(-1)
     return all(bool(np.isfinite(widened(flat[first : first + CHUNK])).all()) for first in range(0, flat.size, CHUNK))
 

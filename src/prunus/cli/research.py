@@ -61,7 +61,9 @@ def methods(explain: Explain = False, as_json: AsJson = False) -> None:
 
 
 def compare(
-    recipe: Annotated[Path, typer.Argument(help="Recipe (TOML); its method, budget and sharing loss are ignored.")],
+    recipe: Annotated[
+        Path, typer.Argument(help="Recipe (TOML); its method and budget are ignored, and methods set the sharing loss.")
+    ],
     methods: Annotated[
         str,
         typer.Option(help="Names listed by prunus methods, with options if needed, as in taps:sparsity=0.5,ba2."),

@@ -131,5 +131,5 @@ def zoo(
         )
         for row in backbones
     )
-    hints = () if names else ("All convolutional networks of timm work as well: prunus zoo timm/resnet50",)
+    hints = () if names else ("Most convolutional networks of timm work as well: prunus zoo timm/resnet50",)
     show(backbones, as_json, make_table(ZOO_COLUMNS, left=("weights",), rows=rows), *hints)

@@ -30,6 +30,8 @@ def train(
 ) -> None:
     """Train one network on all domains of a recipe, within its budget.
 
+    Pass a recipe with --out to start a run, or --resume to continue one.
+
     Example: prunus train recipe.toml --out runs/a --set budget=0.5
     """
     from prunus.verbs.train import next_steps

@@ -23,7 +23,7 @@ REQUIRED = (BASELINE, REFERENCE)
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the table to be: its name, which is also its folder's, and the recipe to train."""
+    """A planned row: its name, which is also its folder's, and the recipe to train."""
 
     name: str
     recipe: Recipe

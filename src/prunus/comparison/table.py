@@ -14,7 +14,7 @@ from prunus.report.comparison import FORMATS
 
 
 def is_complete(outcome: Outcome) -> bool:
-    """Tell whether the rows that the scores compare with are measured."""
+    """Return whether the rows that the scores compare with are measured."""
     return all(name in outcome.results for name in REQUIRED)
 
 

@@ -76,7 +76,7 @@ class Operation(BaseModel):
         return inputs[0]
 
     def keeps_constants(self) -> bool:
-        """Tell whether channels that are the same at every pixel stay so; if not, only channels of zeros do."""
+        """Return whether channels that are the same at every pixel stay so; if not, only channels of zeros do."""
         return True
 
     def on_uniform_images(self) -> Operation:

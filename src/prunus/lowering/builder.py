@@ -21,7 +21,7 @@ Settings = dict[str, Any]  # of a layer, or arguments of a call, by name
 
 
 class GraphBuilder:
-    """One network on its way to a graph.
+    """Builds the graph of one network.
 
     Args:
         domains: the network's parameters and buffers in each domain; convolution weights are ignored.
@@ -113,5 +113,5 @@ def layer_settings(layer: nn.Module, names: Sequence[str]) -> Settings:
 
 
 def is_size(node: fx.Node) -> bool:
-    """Tell whether a node asks for the size of something."""
+    """Return whether a node asks for the size of something."""
     return node.target == "size" or (node.target is getattr and str(node.args[1]) == "shape")

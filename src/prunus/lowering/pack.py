@@ -41,6 +41,6 @@ def pack(net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEn
 
 
 def _fits(adapter: Adapter) -> bool:
-    """Tell whether a model file can hold what an adapter learned: kernel switches or norms."""
+    """Return whether a model file can hold what an adapter learned: kernel switches or norms."""
     is_switches = type(adapter) is Switches and adapter.layout.granularity != "weight"
     return is_switches or isinstance(adapter, DomainNorms)

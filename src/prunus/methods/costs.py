@@ -76,6 +76,6 @@ def _frozen_side_bits(net: MultiDomainNet, reached: list[Probe]) -> int:
 
 
 def _is_run(name: str, run: Probe) -> bool:
-    """Tell whether a tensor's layer, or a layer inside it, is run; the network itself always is."""
+    """Return whether a tensor's layer, or a layer inside it, is run; the network itself always is."""
     parent = name.rpartition(".")[0]
     return parent in run.shapes or not parent or any(layer.startswith(f"{parent}.") for layer in run.shapes)

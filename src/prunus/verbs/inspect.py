@@ -1,4 +1,4 @@
-"""Look into a model file."""
+"""Describe a model file."""
 
 from pathlib import Path
 

@@ -57,7 +57,7 @@ class Board:
 
     @property
     def has_feature_extractor(self) -> bool:
-        """Tell whether the feature extractor was measured."""
+        """Return whether the feature extractor was measured."""
         return any(entry.run.results.method == FEATURE for entry in self.entries)
 
     def front(self, cost: str) -> list[Entry]:

@@ -55,7 +55,7 @@ def tradeoff_figure(board: Board, cost: str) -> Plot:
 
 
 def is_wide(costs: Sequence[float]) -> bool:
-    """Tell whether costs differ so much, from each other or from the dense backbone, that the axis is logarithmic."""
+    """Return whether costs differ so much, from each other or from the dense backbone, that the axis is logarithmic."""
     return 0 < WIDE * min(costs) < max(100.0, *costs)
 
 

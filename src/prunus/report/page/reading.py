@@ -118,7 +118,7 @@ def _runs_below(path: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_table(path: Path) -> bool:
-    """Tell whether a file is a table of `prunus compare`, which RUNS/* matches too."""
+    """Return whether a file is a table of `prunus compare`, which RUNS/* matches too."""
     return path.stem == "comparison" and path.is_file()
 
 
