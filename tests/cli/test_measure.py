@@ -47,7 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
         seen.append(arguments)
         return RESULTS
 
-    monkeypatch.setattr("prunus.verbs.bench.bench", bench)
+    monkeypatch.setattr("prunus.bench", bench)
     return seen
 
 
@@ -119,7 +119,7 @@ class Show:
             bytes_by_part={"weights": 3000, "masks": 1000},
             provenance={},
         )
-        self._monkeypatch.setattr("prunus.verbs.inspect.inspect", lambda _: content)
+        self._monkeypatch.setattr("prunus.inspect", lambda _: content)
         result = CliRunner().invoke(app, ["inspect", "m.prunus"], env={"COLUMNS": str(width)})
         assert result.exit_code == 0, result.output
         return result.output

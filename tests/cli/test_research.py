@@ -46,7 +46,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calls: list[tuple[Any, 
         calls.append(arguments)
         return Comparison(domains=("birds",), backbone="wrn14_2", split="test", rows=(ROW,), failed=failed)
 
-    monkeypatch.setattr("prunus.verbs.compare.compare", compare)
+    monkeypatch.setattr("prunus.compare", compare)
     (tmp_path / "recipe.toml").write_text('backbone = "wrn14_2"\ndomains = ["birds"]\n')
     return lambda *options: CliRunner().invoke(app, ["compare", str(tmp_path / "recipe.toml"), *options])
 

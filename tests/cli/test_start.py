@@ -15,7 +15,7 @@ def _demonstrate(monkeypatch: pytest.MonkeyPatch, *options: str, **changes: obje
     guesses = [{"label": "owl", "probability": 0.75}]
     example = {"domain": "birds", "file": "test/owl/1.png", "truth": "owl", "predictions": guesses}
     content = results() | {"baselines": {"feature": feature}, "example": example, "report": None} | changes
-    monkeypatch.setattr("prunus.verbs.demo.demo", lambda *_: Demonstration.model_validate(content))
+    monkeypatch.setattr("prunus.demo", lambda *_: Demonstration.model_validate(content))
     result = CliRunner().invoke(app, ["demo", *options], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     return result.stdout

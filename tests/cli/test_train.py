@@ -25,8 +25,8 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ..
         seen.append(arguments)
         return Path("runs/a")
 
-    monkeypatch.setattr("prunus.verbs.train.train", record)
-    monkeypatch.setattr("prunus.verbs.train.resume", record)
+    monkeypatch.setattr("prunus.train", record)
+    monkeypatch.setattr("prunus.resume", record)
     monkeypatch.setattr("prunus.verbs.train.next_steps", lambda run: f"prunus evaluate {run}")
     return seen
 
@@ -68,7 +68,7 @@ def test_pruning_says_how_large_the_file_is_and_what_was_kept(monkeypatch: pytes
     bundle = random_bundle(varied_graph(0), 12, ("birds", "flowers"))
     file = tmp_path / "model.prunus"
     write_bundle(file, bundle)
-    monkeypatch.setattr("prunus.verbs.prune.prune", lambda *_: file)
+    monkeypatch.setattr("prunus.prune", lambda *_: file)
     output = CliRunner().invoke(app, ["prune", "runs/a", "--out", str(file)]).output
     kept = f"{100 * bundle_costs(bundle).union():.1f} % of the kernels kept"
     assert output.startswith(f"{file}: {file.stat().st_size / 1e6:.2f} MB for 2 domains (birds, flowers), {kept}")

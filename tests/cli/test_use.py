@@ -53,7 +53,7 @@ def test_settings_reach_the_service(
     monkeypatch: pytest.MonkeyPatch, options: list[str], expected: dict[str, object]
 ) -> None:
     calls: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("prunus.verbs.serve.serve", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr("prunus.serve", lambda *arguments: calls.append(arguments))
     result = CliRunner().invoke(app, ["serve", "model.prunus", "--examples", "demo:", *options])
     assert result.exit_code == 0, result.exception
     model, settings, examples, announce = calls[0]
