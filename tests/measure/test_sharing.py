@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prunus.bundle.bits import pack_bits
-from prunus.measure.sharing import count_shared, sharing_matrix
+from prunus.measure.sharing import count_shared, sharing_of
 
 
 def test_two_domains_share_what_both_use_of_what_either_uses() -> None:
     mask_DM = np.array([[1, 1, 0, 0, 1], [1, 0, 1, 0, 1], [0, 0, 0, 0, 0]], dtype=np.bool_)
-    assert sharing_matrix(mask_DM).tolist() == [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]
+    assert sharing_of(count_shared(np.packbits(mask_DM, axis=1))).tolist() == [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]]
 
 
 @given(st.integers(0, 2**31), st.integers(1, 5), st.integers(0, 100))

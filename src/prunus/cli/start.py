@@ -13,6 +13,7 @@ import prunus
 from prunus.cli.options import AsJson, Device, Overrides
 from prunus.cli.output import make_table, print_json, show
 from prunus.cli.progress import TrainingProgress
+from prunus.measure.score import FEATURE
 from prunus.report.tables import megabytes, percent, results_view
 from prunus.run_folder import RunFolder
 
@@ -42,7 +43,7 @@ def demo(
     files = RunFolder(out)
     names = ", ".join(path.name for path in (files.results, files.bench, files.model, files.plots))
     report = results.report or f"none yet; pip install 'prunus[report]', then: prunus report {out}"
-    console.print("", results_view(results, results.baselines["feature"]), f"\n{_summary(results)}\n", sep="\n")
+    console.print("", results_view(results, results.baselines[FEATURE]), f"\n{_summary(results)}\n", sep="\n")
     typer.echo(
         f"{_example(results.example)}\n\nWritten to {out}: {names}\nReport: {report}\n"
         f"Next: prunus predict {files.model} IMAGE --domain {results.example.domain}"
@@ -50,7 +51,7 @@ def demo(
 
 
 def _summary(results: Demonstration) -> str:
-    gain = 100 * (results.mean_accuracy - results.baselines["feature"].mean_accuracy)
+    gain = 100 * (results.mean_accuracy - results.baselines[FEATURE].mean_accuracy)
     return (
         f"One file of {megabytes(results.model_bytes)} serves all {len(results.domains)} domains with "
         f"[bold]{percent(results.params_ratio, 0)}[/] of the backbone's parameters and "

@@ -11,14 +11,13 @@ from prunus.data.domains import SPLITS, UNLABELLED
 from prunus.data.layouts import open_domain
 from prunus.errors import DataError, RecipeError, UnknownNameError
 from prunus.losses.sharing import PENALTIES
+from prunus.measure.score import FEATURE, FINETUNE
 from prunus.methods.table import METHODS, adapt, choose_method, default_weight, with_method
 from prunus.recipes import parse_recipe, parse_value
 from prunus.training.run import check_recipe
 
 ALL = "all"
-BASELINE = "feature"  # S_E compares with it
-REFERENCE = "finetune"  # S compares with it
-REQUIRED = (BASELINE, REFERENCE)
+REQUIRED = (FEATURE, FINETUNE)  # the scores compare with them
 
 
 @dataclass(frozen=True)

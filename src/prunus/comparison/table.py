@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from prunus.comparison.plan import BASELINE, REFERENCE, REQUIRED, Entry, changed_options
+from prunus.comparison.plan import REQUIRED, Entry, changed_options
 from prunus.comparison.trials import Outcome
 from prunus.config import Recipe
 from prunus.files import write_atomically
 from prunus.measure.comparison import Comparison, ComparisonRow
 from prunus.measure.evaluation import Evaluation
-from prunus.measure.score import decathlon_score, efficiency_scores
+from prunus.measure.score import FEATURE, FINETUNE, decathlon_score, efficiency_scores
 from prunus.report.comparison import FORMATS
 
 
@@ -20,8 +20,8 @@ def is_complete(outcome: Outcome) -> bool:
 
 def tabulate(entries: Sequence[Entry], outcome: Outcome, recipe: Recipe, split: str) -> Comparison:
     """Score every measured entry against fine-tuning and the feature extractor."""
-    finetuned = _accuracies(outcome.results[REFERENCE])
-    feature_score = decathlon_score(_accuracies(outcome.results[BASELINE]), finetuned)
+    finetuned = _accuracies(outcome.results[FINETUNE])
+    feature_score = decathlon_score(_accuracies(outcome.results[FEATURE]), finetuned)
     return Comparison(
         domains=tuple(choice.name for choice in recipe.domains),
         backbone=recipe.backbone.name,

@@ -31,6 +31,7 @@ class Subject:
         logits: domain -> function from images to logits.
         steps: steps done, and steps of the whole training run.
         model_bytes: None where no model file can hold the method or the network.
+        bundle: what such a file holds.
     """
 
     recipe: Recipe
@@ -40,6 +41,7 @@ class Subject:
     steps: tuple[int, int]
     dense_bytes: int
     model_bytes: int | None
+    bundle: Bundle | None = None
 
 
 def open_subject(path: Path, device: str = "auto") -> Subject:
@@ -58,6 +60,7 @@ def _open_run(path: Path, device: str) -> Subject:
         (run.checkpoint.step, run.checkpoint.total_steps),
         run.net.dense_bytes(),
         bundle_size(bundle) if bundle else None,
+        bundle,
     )
 
 
@@ -76,6 +79,7 @@ def _open_file(path: Path, device: str) -> Subject:
         (manifest.provenance["step"], manifest.provenance["total_steps"]),
         manifest.dense_bytes,
         path.stat().st_size,
+        predictor.bundle,
     )
 
 

@@ -7,6 +7,8 @@ from prunus.benchmarks import Benchmark
 from prunus.errors import DataError
 from prunus.measure.result import Result
 
+FEATURE = "feature"  # the method that S_E compares with
+FINETUNE = "finetune"  # the method that S compares with
 SMALLEST_RATIO = 1e-6
 
 

@@ -1,13 +1,13 @@
 """How much domains share, counted from packed bits.
 
-Legend: D = domains, M = kernels, B = bytes of eight kernels each.
+Legend: D = domains, B = bytes of eight kernels each.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from prunus.arrays import Bools, Bytes, Doubles, Integers
+from prunus.arrays import Bytes, Doubles, Integers
 
 BITS_SET = np.array([value.bit_count() for value in range(256)], dtype=np.uint8)  # by value of a byte
 
@@ -29,11 +29,6 @@ def sharing_of(both_DD: Integers) -> Doubles:
     either_DD = sizes_D[:, None] + sizes_D - both_DD
     shares_DD: Doubles = np.where(either_DD > 0, both_DD / np.maximum(either_DD, 1), 1.0)
     return shares_DD
-
-
-def sharing_matrix(mask_DM: Bools) -> Doubles:
-    """Return the sharing of domains from their unpacked masks."""
-    return sharing_of(count_shared(np.packbits(mask_DM, axis=1)))
 
 
 def by_domain(domains: Sequence[str], shares_DD: Doubles) -> dict[str, dict[str, float]]:

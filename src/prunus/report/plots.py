@@ -13,6 +13,7 @@ from prunus.errors import MissingExtraError
 from prunus.files import write_atomically
 from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import Evaluation
+from prunus.measure.score import FEATURE
 from prunus.report.tables import percent
 from prunus.report.training_curves import accuracy_curves, accuracy_kind, union_curve, usage_curves
 from prunus.run_folder import EpochReport
@@ -50,7 +51,7 @@ def accuracy_figure(results: Evaluation) -> Figure:
     params = percent(results.params_ratio, 0)
     macs = percent(results.macs_ratio, 0)
     series = [(results, COLOURS[0], f"pruned: {params} of its parameters, {macs} of its computation")]
-    if baseline := results.baselines.get("feature"):
+    if baseline := results.baselines.get(FEATURE):
         series.insert(0, (baseline, GREY, "the whole backbone, frozen features"))
     names = list(results.domains)
     positions = np.arange(len(names))

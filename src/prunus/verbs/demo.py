@@ -9,6 +9,7 @@ from prunus.errors import MissingExtraError
 from prunus.files import write_json
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.evaluation import Demonstration, Example
+from prunus.measure.score import FEATURE
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
 from prunus.run_folder import RunFolder
@@ -21,7 +22,6 @@ from prunus.verbs.evaluate import evaluate
 from prunus.verbs.prune import prune
 from prunus.verbs.report import write_report
 
-BASELINE = "feature"
 ROUNDS = 20  # of the benchmark: enough for a median of milliseconds
 
 
@@ -41,13 +41,13 @@ def demo(
     """
     folder = RunFolder(Path(out))
     recipe = load_recipe(bundled("recipes") / "demo.toml", overrides)
-    baseline = Recipe.model_validate(recipe.model_dump(exclude={"sharing"}) | {"method": BASELINE})
+    baseline = Recipe.model_validate(recipe.model_dump(exclude={"sharing"}) | {"method": FEATURE})
     watch = observers("baseline: frozen features, one classifier per domain")
-    train_or_continue(baseline, folder.path / BASELINE, watch, device)
+    train_or_continue(baseline, folder.path / FEATURE, watch, device)
     train_or_continue(recipe, folder.path, observers(f"one network for {len(recipe.domains)} domains"), device)
     predictor = Predictor(prune(folder.path, folder.model))
     extras = {
-        "baselines": {BASELINE: evaluate(folder.path / BASELINE, device=device)},
+        "baselines": {FEATURE: evaluate(folder.path / FEATURE, device=device)},
         "example": _classify_example(recipe, predictor),
     }
     results = evaluate(folder.model, device=device).model_copy(update=extras)

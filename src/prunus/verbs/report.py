@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from prunus.measure.sharing import by_domain, sharing_matrix
+from prunus.measure.inspection import bundle_sharing
 from prunus.report.page.run import Contents
 from prunus.report.page.writing import Report, write_page
 
@@ -22,12 +22,8 @@ def write_report(
 
 
 def run_contents(folder: Path) -> Contents:
-    """Read what a run's network contains; this needs torch."""
+    """Read what a run's network contains, counted as in its model file; this needs torch."""
     from prunus.evaluation.subject import open_subject  # noqa: PLC0415  # a page about model files needs no torch
-    from prunus.training.run import open_run  # noqa: PLC0415
 
-    costs = open_subject(folder, "cpu").costs
-    switches = open_run(folder, "cpu").net.switches
-    if switches is None:
-        return Contents(costs)
-    return Contents(costs, by_domain(costs.domains, sharing_matrix(switches.kernel_masks().numpy())))
+    subject = open_subject(folder, "cpu")
+    return Contents(subject.costs, bundle_sharing(subject.bundle) if subject.bundle else {})

@@ -7,9 +7,9 @@ from pydantic import JsonValue
 
 from prunus.measure.comparison import Comparison, ComparisonRow
 from prunus.measure.evaluation import Evaluation
-from prunus.measure.score import Scores, decathlon_score, efficiency_scores
+from prunus.measure.score import FEATURE, FINETUNE, Scores, decathlon_score, efficiency_scores
 from prunus.report.comparison import OVER, row_label
-from prunus.report.page.run import FEATURE, FINETUNE, ReportedRun
+from prunus.report.page.run import ReportedRun
 
 COSTS = {"params": "parameters", "macs": "MACs"}  # cost -> its title
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from prunus.measure.score import FEATURE
 from prunus.report.page.board import COSTS, Board, Entry, positions
 from prunus.report.page.plot import CARD, INK, MUTED, Plot, colour, named_ticks, plain
-from prunus.report.page.run import FEATURE
 
 WIDE = 5  # costs that differ by a larger factor are drawn on a logarithmic axis
 TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]

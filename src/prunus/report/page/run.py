@@ -8,9 +8,6 @@ from prunus.measure.evaluation import Evaluation
 from prunus.measure.speed import Benchmark
 from prunus.run_folder import EpochReport
 
-FEATURE = "feature"  # the method that S_E compares with
-FINETUNE = "finetune"  # the method that S compares with
-
 
 @dataclass(frozen=True)
 class Contents:
