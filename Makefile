@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
 
-.PHONY: demo quick test docs lint format setup requirements clean
+.PHONY: demo quick test sweep docs lint format setup requirements clean
 
 demo: $(READY)
 	$(BIN)/prunus demo
@@ -16,6 +16,11 @@ quick: lint
 
 test: lint
 	$(BIN)/pytest -n auto --dist loadfile
+
+# drawn tests with 40 times as many examples, and the fuzzer with its full count
+sweep: $(READY)
+	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=sweep
+	$(BIN)/python -m fuzzing.model_files
 
 # the theme announces its successor on every build; any other warning is an error
 docs: $(READY)

@@ -18,8 +18,10 @@ from tests.makers.decathlon import write_decathlon
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # workers share the cores; before anything imports torch
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the command line does; before anything imports torch
-settings.register_profile("shared_machine", deadline=None)  # on a busy machine the time of one example says nothing
-settings.load_profile("shared_machine")
+# on a busy machine the time of one example says nothing; make sweep draws many more examples
+settings.register_profile("tests", deadline=None, max_examples=50)
+settings.register_profile("sweep", deadline=None, max_examples=2000)
+settings.load_profile("tests")
 
 
 def write_domain(

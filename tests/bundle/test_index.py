@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from prunus.bundle.index import Code, decode_index, encode_index
 from prunus.errors import BundleError
 
 
-@settings(max_examples=50)
 @given(seed=st.integers(0, 2**31), count=st.integers(1, 3000), density=st.sampled_from([0, 0.001, 0.05, 0.5, 0.99, 1]))
 def test_an_index_comes_back_from_the_cheaper_of_its_codes(seed: int, count: int, density: float) -> None:
     rng = np.random.default_rng(seed)

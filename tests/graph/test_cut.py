@@ -75,7 +75,7 @@ def test_dead_channels_make_every_network_smaller_and_leave_the_given_one_alone(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**31), modes=st.lists(st.sampled_from(MODES), min_size=1, max_size=13))
 def test_any_mixture_of_masks_is_cut_exactly(seed: int, modes: list[str]) -> None:
     net = masked_network(zoo_backbone("wrn14_2", 32), TWO_DOMAINS, modes, seed)

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -50,7 +50,6 @@ def masks(draw: st.DrawFn) -> Tensor:
 
 
 @pytest.mark.parametrize("name", SHARING_LOSSES)
-@settings(max_examples=150, deadline=None)
 @given(mask=masks(), budget=st.floats(0.05, 1.0), weight=st.floats(0.01, 10.0))
 def test_closed_form_gradients_equal_autograd_for_one_to_eight_domains(
     name: str, mask: Tensor, budget: float, weight: float
@@ -68,7 +67,6 @@ def test_closed_form_gradients_equal_autograd_for_one_to_eight_domains(
         torch.testing.assert_close(found.loss_gradient(torch.tensor(weight)).double(), bits.grad, rtol=1e-5, atol=1e-7)
 
 
-@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**31), domains=st.integers(2, 5), switches=st.integers(1, 20))
 def test_the_soft_overlap_of_soft_masks_is_the_papers_in_float64(seed: int, domains: int, switches: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -81,7 +81,7 @@ def test_networks_with_layers_off_become_graphs_with_the_same_logits(name: str) 
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**31), modes=st.lists(st.sampled_from(MODES), min_size=1, max_size=13))
 @example(seed=1, modes=["everything on"])
 @example(seed=2, modes=["layer off"])

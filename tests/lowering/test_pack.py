@@ -81,7 +81,7 @@ def test_the_file_predicts_the_masked_networks_logits(name: str, method: str, tm
         assert np.abs(logits - expected).max() <= 1e-5 * max(1.0, float(np.abs(expected).max()))
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**31), density=st.sampled_from([0.5, 1.0]))
 def test_with_every_channel_in_use_a_bundle_keeps_exactly_the_union_and_every_mask(seed: int, density: float) -> None:
     backbone = _backbone("wrn14_2")

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -31,7 +31,6 @@ def drawn_masks(draw: st.DrawFn) -> Masks:
     return {name: rng.random((domains, o, i)) < density for name, (o, i, _, _) in SHAPES.items()}
 
 
-@settings(max_examples=60, deadline=None)
 @given(masks=drawn_masks())
 def test_all_costs_equal_a_brute_force_count(masks: Masks) -> None:
     domains = len(masks["stem"])

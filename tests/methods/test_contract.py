@@ -147,6 +147,7 @@ def test_interleaved_domains_give_the_logits_of_separate_ones(method: str) -> No
             assert torch.equal(together(_batch(index, step).images, domain), expected)
 
 
+@pytest.mark.slow
 @every_method
 def test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_they_learn_together(method: str) -> None:
     net = _stirred(method)[1]
@@ -161,6 +162,7 @@ def test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_t
     assert changed == {"b"} or METHODS[method].together
 
 
+@pytest.mark.slow
 @every_method
 def test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit(method: str, tmp_path: Path) -> None:
     straight, first, second = (Learner(adapt(_backbone(), CLASSES, method), _recipe(method)) for _ in range(3))

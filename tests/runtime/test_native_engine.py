@@ -75,7 +75,6 @@ def _draw_convolution(data: st.DataObject) -> tuple[int, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
-@settings(max_examples=120)
 @given(st.data(), seeds, counts, densities)
 def test_any_convolution_is_exact(kernels: str, data: st.DataObject, seed: int, count: int, density: float) -> None:
     size, operations = _draw_convolution(data)
@@ -88,7 +87,6 @@ def test_any_convolution_is_exact(kernels: str, data: st.DataObject, seed: int, 
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
-@settings(max_examples=60)
 @given(st.data(), seeds, counts)
 def test_any_pool_is_exact(kernels: str, data: st.DataObject, seed: int, count: int) -> None:
     size, source = _source(data.draw(pixels), data.draw(pixels), data.draw(channels))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prunus.training.row_adam import RowAdam
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**31), domains=st.integers(1, 4), steps=st.integers(1, 12))
 def test_every_row_moves_as_if_torchs_adam_had_it_alone(seed: int, domains: int, steps: int) -> None:
     generator = torch.Generator().manual_seed(seed)
