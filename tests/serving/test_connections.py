@@ -132,6 +132,7 @@ def test_the_connection_that_was_idle_longest_is_closed_first(tmp_path: Path) ->
         oldest, middle, newest = [_answered(live, stack) for _ in range(3)]
         oldest.sendall(HEALTH)  # active again: now the middle one is idle longest
         _read_response(oldest)
+        time.sleep(0.2)  # the server notes the end of a response after it has sent it
         _answered(live, stack)
         assert read_all(middle) == b""
         for connection in (oldest, newest):

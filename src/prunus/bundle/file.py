@@ -121,9 +121,10 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
     if is_checkpoint:
         raise BundleError("it is a checkpoint of a training run, not a model file; write one with: prunus prune RUN")
     if version != FORMAT_VERSION:
+        is_newer = isinstance(version, int) and version > FORMAT_VERSION
         raise BundleError(
             f"it has format version {version!r}, but this version of Prunus reads {FORMAT_VERSION}; "
-            "write it again with: prunus prune RUN"
+            + ("update Prunus" if is_newer else "write it again with: prunus prune RUN")
         )
     try:
         header = FileHeader.model_validate_json(text)
