@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pydantic import BaseModel
 from safetensors.numpy import load_file
 
 import prunus
 from prunus.arrays import Floats
 from prunus.bundle import header
 from prunus.bundle.file import read_bundle
+from prunus.measure.bundle_cost import bundle_costs
+from prunus.measure.comparison import Comparison
+from prunus.measure.evaluation import Evaluation
+from prunus.measure.speed import Benchmark
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.training import checkpoint
 from prunus.training.run import open_run
@@ -94,6 +99,25 @@ def test_old_results_and_speeds_are_reported(tmp_path: Path) -> None:
     text = report.page.read_text()
     for version in GOLDEN.glob("results_*"):
         assert json.loads((version / "bench.json").read_text())["machine"] in text
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), [("results.json", Evaluation), ("comparison.json", Comparison), ("bench.json", Benchmark)]
+)
+def test_old_results_are_read_with_every_key_and_value(name: str, model: type[BaseModel]) -> None:
+    for version in GOLDEN.glob("results_*"):
+        content = json.loads((version / name).read_text())
+        read = model.model_validate(content).model_dump(mode="json")
+        assert {key: read[key] for key in content} == content
+
+
+def test_the_costs_of_an_old_run_are_the_ones_that_were_measured() -> None:
+    expected = Evaluation.model_validate_json((GOLDEN / "results_0.1.0" / "results.json").read_text())
+    costs = bundle_costs(read_bundle(GOLDEN / "model_format_3" / "trained.prunus"))
+    assert costs.union() == pytest.approx(expected.union)
+    assert costs.dense_macs() == expected.dense_macs
+    for domain, measured in expected.domains.items():
+        assert costs.usage(domain) == pytest.approx(measured.usage)
 
 
 @pytest.mark.parametrize("kind", FIRST)
