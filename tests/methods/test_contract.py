@@ -29,6 +29,8 @@ from prunus.recipes import parse_recipe
 from prunus.training.checkpoint import Identity, read_checkpoint, save_checkpoint
 from prunus.training.learner import Batch, Learner
 
+pytestmark = pytest.mark.slow  # every method is trained
+
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "c": ["u", "v"]}
 SIZE = 8
 every_method = pytest.mark.parametrize("method", METHODS)

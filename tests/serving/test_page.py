@@ -14,7 +14,10 @@ from prunus.serving.examples import Example
 from tests.makers.live_service import Live, live_service, picture
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium"),
+]
 
 EXAMPLES = {
     "birds": [Example("an owl", picture(1), "image/png"), Example("a wren", picture(2), "image/png")],

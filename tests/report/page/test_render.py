@@ -12,7 +12,7 @@ from tests.makers.run_folders import HOSTILE, results, write_measured_model, wri
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium on this machine")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium on this machine")]
 
 from playwright.sync_api import Browser, Page, expect  # noqa: E402  # after the check that it is there
 
