@@ -112,6 +112,11 @@ class Training(Settings):
     lr_drops: tuple[Share, ...] = Field(default=(0.75,), strict=False, description="as shares of the epochs")
     lr_drop_factor: float = Field(default=0.1, gt=0, le=1)
     strategy: Strategy = "round_robin"
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="of convolutions; auto is bfloat16 on a GPU that computes with it, else float32"
+    )
+    cuda_graphs: bool = Field(default=True, description="replay steps as CUDA graphs where that is possible")
+    deterministic: bool = Field(default=False, description="bit-exact on a GPU too, where steps are slower for it")
     splits: Literal["train", "train+validation"] = "train"
     validation_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     checkpoint_seconds: float = Field(default=60.0, gt=0)

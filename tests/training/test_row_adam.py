@@ -20,7 +20,7 @@ def test_every_row_moves_as_if_torchs_adam_had_it_alone(seed: int, domains: int,
         active = torch.rand(domains, generator=generator) < 0.5
         gradient = torch.randn(domains, 7, generator=generator)
         scores.grad = gradient
-        ours.step(active, lr=0.01)
+        ours.step(active, torch.tensor(0.01))
         for row, optimizer, one, takes_part in zip(rows, theirs, gradient, active, strict=True):
             if takes_part:
                 row.grad = one.clone()
@@ -46,9 +46,9 @@ def test_a_row_that_takes_no_part_is_left_exactly_as_it_was() -> None:
     scores = torch.randn(2, 5)
     optimizer = RowAdam(scores)
     scores.grad = torch.randn(2, 5)
-    optimizer.step(torch.tensor([True, True]), lr=0.1)
+    optimizer.step(torch.tensor([True, True]), torch.tensor(0.1))
     before = scores.clone()
     scores.grad = torch.randn(2, 5)
-    optimizer.step(torch.tensor([True, False]), lr=0.1)
+    optimizer.step(torch.tensor([True, False]), torch.tensor(0.1))
     assert torch.equal(scores[1], before[1])
     assert not torch.equal(scores[0], before[0])

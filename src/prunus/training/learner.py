@@ -47,7 +47,18 @@ class Learner:
             {"params": [p for p in others if id(p) not in weights], "base_lr": training.lr},
             {"params": [p for p in others if id(p) in weights], "base_lr": training.weight_lr or training.lr},
         ]
-        self.sgd = torch.optim.SGD(groups, lr=training.lr, momentum=training.momentum)
+        on_gpu = net.device.type == "cuda"
+        self.sgd = torch.optim.SGD(groups, lr=training.lr, momentum=training.momentum, fused=on_gpu)
+        if on_gpu:  # rates are tensors there, so that a captured step can read them
+            for group in self.sgd.param_groups:
+                group["lr"] = torch.tensor(training.lr, device=net.device)
+            net.to(memory_format=torch.channels_last)
+        self.uses_bfloat16 = training.precision == "bfloat16" or (
+            training.precision == "auto" and on_gpu and torch.cuda.is_bf16_supported()
+        )
+        self.switch_lr = torch.tensor(training.switch_lr, dtype=torch.float64, device=net.device)
+        self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
+        self._move_switches = torch.compile(self._constrain_and_move) if on_gpu else self._constrain_and_move
         self.adams = [RowAdam(parameter) for parameter in rows]
         self.sharing = find_sharing_loss(self.chosen.sharing) if self.chosen.sharing else None
         self.budget_multiplier_D = torch.zeros(len(net.domains), device=net.device)
@@ -57,28 +68,55 @@ class Learner:
         self.tally_D3 = torch.zeros(len(net.domains), 3, dtype=torch.float64, device=net.device)
 
     def step(self, batches: Sequence[Batch], epoch: int) -> None:
-        """Learn from one batch: cross-entropy, then the closed-form gradients of the budget and sharing losses."""
+        """Take one optimizer step at the rates of an epoch."""
+        self.set_rates(self.rate_factor(epoch))
+        self.update(batches)
+
+    def rate_factor(self, epoch: int) -> float:
+        """Return the factor of all learning rates in an epoch."""
+        training = self.recipe.training
+        drops = sum(epoch >= round(share * training.epochs) for share in training.lr_drops)
+        return float(training.lr_drop_factor**drops)
+
+    def set_rates(self, factor: float) -> None:
+        """Set all learning rates to a factor of the recipe's; on a GPU nothing waits for it."""
+        for group in self.sgd.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(group["base_lr"] * factor)
+            else:
+                group["lr"] = group["base_lr"] * factor
+        self.switch_lr.fill_(self.recipe.training.switch_lr * factor)
+
+    def update(self, batches: Sequence[Batch]) -> None:
+        """Learn from one batch: cross-entropy, then the closed-form gradients of the budget and sharing losses.
+
+        Nothing is read back from the device, so a GPU can capture the whole update.
+        """
         self.sgd.zero_grad(set_to_none=True)
         for adam in self.adams:
             adam.parameter.grad = None
         total = sum(len(batch.labels) for batch in batches)
         for batch in batches:
             self._learn(batch, total)
-        drop = self.recipe.training.lr_drop_factor ** self._num_drops(epoch)
-        for group in self.sgd.param_groups:
-            group["lr"] = group["base_lr"] * drop
         self.sgd.step()
-        active_D = torch.zeros(len(self.net.domains), dtype=torch.bool, device=self.net.device)
-        active_D[[batch.domain for batch in batches]] = True
+        active_D = torch.stack([self._is_domain_DD[batch.domain] for batch in batches]).any(0)
+        self._move_switches(active_D)
+
+    def _constrain_and_move(self, active_D: Tensor) -> None:
         switches = self.net.switches
         moved_D = self._constrain(switches, active_D) if switches else active_D
         for adam in self.adams:
             is_switches = switches is not None and adam.parameter is switches.scores_DM
-            adam.step(moved_D if is_switches else active_D, self.recipe.training.switch_lr * drop)
+            adam.step(moved_D if is_switches else active_D, self.switch_lr)
 
     def _learn(self, batch: Batch, total: int) -> None:
         domain = self.net.domains[batch.domain]
-        logits = self.net(batch.images, domain)
+        images = batch.images
+        if images.is_cuda:
+            images = images.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.uses_bfloat16, cache_enabled=False):
+            logits = self.net(images, domain)
+        logits = logits.float()
         loss = F.cross_entropy(logits, batch.labels, reduction="sum")
         extra = self.net.extra_loss(domain, logits, batch.labels)
         whole = loss if extra is None else loss + len(batch.labels) * extra
@@ -109,10 +147,6 @@ class Learner:
             gradient_DM += pulled_DM
             return active_D | (shared.violation > 0)  # it moves all domains, not only those of the batch
         return active_D
-
-    def _num_drops(self, epoch: int) -> int:
-        training = self.recipe.training
-        return sum(epoch >= round(share * training.epochs) for share in training.lr_drops)
 
     def _count(self, batch: Batch, loss: Tensor, logits: Tensor) -> None:
         correct = (logits.argmax(1) == batch.labels).sum()

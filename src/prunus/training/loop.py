@@ -2,41 +2,27 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from prunus.arrays import Floats
-from prunus.data.augment import normalize, random_crops
-from prunus.data.loading import ImageSet
 from prunus.data.schedule import Step, num_steps, schedule
 from prunus.errors import TrainingError, TrainingInterrupted
-from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.measure.accuracy import accuracy
 from prunus.probabilities import Logits
 from prunus.run_folder import DomainProgress, EpochReport
+from prunus.training.captured import StepRunner
 from prunus.training.checkpoint import Checkpoint, Identity, save_checkpoint
+from prunus.training.feed import DomainData, make_feeds
 from prunus.training.interrupt import stop_on_signal
-from prunus.training.learner import Batch, Learner
+from prunus.training.learner import Learner
 from prunus.training.observers import Observer
 
 STEPS_BETWEEN_REPORTS = 20  # reading a loss makes a GPU wait
-
-
-@dataclass(frozen=True)
-class DomainData:
-    """One domain's decoded images and their preprocessing."""
-
-    name: str
-    preprocess: Preprocess
-    mirror: bool
-    train: ImageSet
-    validation: ImageSet | None
 
 
 def fit(
@@ -56,6 +42,8 @@ def fit(
     first = start.step if start else 0
     if start:
         learner.restore(start.tensors)
+    feeds = make_feeds(data, learner.net.device)
+    runner = StepRunner(learner, feeds)
     saved_at = time.monotonic()
     observer.started(first, total)
     try:
@@ -65,7 +53,8 @@ def fit(
             ):
                 # a seed per step, also for dropout inside a backbone, makes any step repeatable
                 generator = torch.manual_seed(_step_seed(seed, done))
-                learner.step([_prepare(data, d, indices, generator, learner) for d, indices in step.parts], step.epoch)
+                parts = [(domain, feeds[domain].draw(indices, generator)) for domain, indices in step.parts]
+                runner.run(parts, learner.rate_factor(step.epoch))
                 observer.stepped(done, step.epoch)
                 if ends_epoch or done % STEPS_BETWEEN_REPORTS == 0:
                     _check_losses(learner, done, file)
@@ -108,21 +97,6 @@ def _mark_ends(steps: Iterator[Step]) -> Iterator[tuple[Step, bool]]:
 
 def _step_seed(seed: int, step: int) -> int:
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def _prepare(
-    data: Sequence[DomainData],
-    domain: int,
-    indices: np.ndarray[tuple[int], np.dtype[np.int64]],
-    generator: torch.Generator,
-    learner: Learner,
-) -> Batch:
-    source = data[domain]
-    device = learner.net.device
-    stored: Tensor = torch.from_numpy(np.asarray(source.train.images[indices])).to(device, non_blocking=True)
-    crops = random_crops(stored, source.preprocess.size, source.mirror, generator)
-    labels = torch.from_numpy(source.train.labels[indices]).to(device, non_blocking=True)
-    return Batch(domain, normalize(crops, source.preprocess), labels)
 
 
 def _check_losses(learner: Learner, step: int, file: Path) -> None:

@@ -19,8 +19,9 @@ from prunus.images import Preprocess
 from prunus.methods.table import adapt, choose_method
 from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import Checkpoint, Identity
+from prunus.training.feed import DomainData
 from prunus.training.learner import Learner
-from prunus.training.loop import DomainData, fit
+from prunus.training.loop import fit
 from prunus.training.observers import JsonlLog, Observers, TensorBoardLog
 from prunus.version import __version__
 
