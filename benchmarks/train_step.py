@@ -81,7 +81,8 @@ def plain(backbone: Backbone, device: torch.device, batch: int) -> Callable[[], 
     network.requires_grad_(True)
     if on_gpu:
         network.to(memory_format=torch.channels_last)
-    sgd = torch.optim.SGD(network.parameters(), lr=torch.tensor(0.01, device=device) if on_gpu else 0.01, momentum=0.9, fused=on_gpu)
+    lr = torch.tensor(0.01, device=device) if on_gpu else 0.01
+    sgd = torch.optim.SGD(network.parameters(), lr=lr, momentum=0.9, fused=on_gpu)
     (feed,) = make_feeds(make_data(backbone, 1), device)
     static = torch.zeros(batch, 4, dtype=torch.int64, device=device)
     steps = _batches([feed], batch)
@@ -108,8 +109,10 @@ def plain(backbone: Backbone, device: torch.device, batch: int) -> Callable[[], 
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         learn()
+    kept_alive = (network, sgd)  # a graph does not own the memory that it reads
 
     def replay() -> None:
+        assert kept_alive
         static.copy_(next(steps)[1], non_blocking=True)
         graph.replay()
 

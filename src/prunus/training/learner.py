@@ -58,7 +58,7 @@ class Learner:
         )
         self.switch_lr = torch.tensor(training.switch_lr, dtype=torch.float64, device=net.device)
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
-        self._move_switches = torch.compile(self._constrain_and_move) if on_gpu else self._constrain_and_move
+        self._add_constraints = torch.compile(self._constrain) if on_gpu else self._constrain
         self.adams = [RowAdam(parameter) for parameter in rows]
         self.sharing = find_sharing_loss(self.chosen.sharing) if self.chosen.sharing else None
         self.budget_multiplier_D = torch.zeros(len(net.domains), device=net.device)
@@ -100,11 +100,8 @@ class Learner:
             self._learn(batch, total)
         self.sgd.step()
         active_D = torch.stack([self._is_domain_DD[batch.domain] for batch in batches]).any(0)
-        self._move_switches(active_D)
-
-    def _constrain_and_move(self, active_D: Tensor) -> None:
         switches = self.net.switches
-        moved_D = self._constrain(switches, active_D) if switches else active_D
+        moved_D = self._add_constraints(switches, active_D) if switches else active_D
         for adam in self.adams:
             is_switches = switches is not None and adam.parameter is switches.scores_DM
             adam.step(moved_D if is_switches else active_D, self.switch_lr)

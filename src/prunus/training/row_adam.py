@@ -24,25 +24,42 @@ class RowAdam:
     @torch.no_grad()
     def step(self, active_D: Tensor, lr: Tensor) -> None:
         """Move the active rows by their gradients; a GPU is never waited for, a CPU skips the other rows."""
+        first, second = self.betas
+        self.steps_D += active_D
+        count_D1 = self.steps_D.clamp(min=1)[:, None].double()
+        scale_D1 = (1 - second**count_D1).sqrt().float()
+        size_D1 = (lr / (1 - first**count_D1)).float()
         if active_D.is_cuda:
-            self._move(slice(None), active_D, lr)
+            _move_compiled(self._rows(slice(None)), active_D[:, None], scale_D1, size_D1, (first, second, self.eps))
             return
         for row in active_D.nonzero().flatten().tolist():
-            self._move(slice(row, row + 1), active_D[row : row + 1], lr)
+            one = slice(row, row + 1)
+            _move(self._rows(one), active_D[one, None], scale_D1[one], size_D1[one], (first, second, self.eps))
 
-    def _move(self, rows: slice, active_D: Tensor, lr: Tensor) -> None:
+    def _rows(self, rows: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         assert self.parameter.grad is not None
-        gradient_DM, mean_DM, square_DM = self.parameter.grad[rows], self.mean_DM[rows], self.square_DM[rows]
-        first, second = self.betas
-        active_D1 = active_D.to(gradient_DM.dtype)[:, None]
-        self.steps_D[rows] += active_D
-        mean_DM.add_((gradient_DM - mean_DM).mul_(active_D1 * (1 - first)))
-        square_DM.add_((gradient_DM**2 - square_DM).mul_(active_D1 * (1 - second)))
-        count_D1 = self.steps_D[rows].clamp(min=1)[:, None].double()
-        root_DM = square_DM.sqrt().div_((1 - second**count_D1).sqrt().float()).add_(self.eps)
-        size_D1 = (lr / (1 - first**count_D1)).float() * active_D1
-        self.parameter[rows].sub_(mean_DM.div(root_DM).mul_(size_D1))
+        return self.parameter[rows], self.parameter.grad[rows], self.mean_DM[rows], self.square_DM[rows]
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state by name, for checkpoints."""
         return {"mean": self.mean_DM, "square": self.square_DM, "steps": self.steps_D}
+
+
+def _move(
+    rows: tuple[Tensor, Tensor, Tensor, Tensor],
+    active_D1: Tensor,
+    scale_D1: Tensor,
+    size_D1: Tensor,
+    settings: tuple[float, float, float],
+) -> None:
+    """Update parameter, mean and square in place from the gradient; inactive rows stay as they are."""
+    parameter_DM, gradient_DM, mean_DM, square_DM = rows
+    first, second, eps = settings
+    share_D1 = active_D1.to(gradient_DM.dtype)
+    mean_DM.add_((gradient_DM - mean_DM).mul_(share_D1 * (1 - first)))
+    square_DM.add_((gradient_DM**2 - square_DM).mul_(share_D1 * (1 - second)))
+    root_DM = square_DM.sqrt().div_(scale_D1).add_(eps)
+    parameter_DM.sub_(mean_DM.div(root_DM).mul_(size_D1 * share_D1))
+
+
+_move_compiled = torch.compile(_move)
