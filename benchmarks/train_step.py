@@ -25,8 +25,8 @@ from rich.table import Table
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.config import BackboneChoice, DomainChoice, Recipe, Sharing, Training
 from prunus.data.loading import ImageSet
-from prunus.measure.machine import describe_machine
 from prunus.methods.table import adapt
+from prunus.timing.machine import describe_machine
 from prunus.training.captured import StepRunner
 from prunus.training.feed import DomainData, Feed, make_feeds
 from prunus.training.learner import Learner

@@ -14,6 +14,8 @@ UNMIRRORED = frozenset({"dtd", "gtsrb", "gtsr", "omniglot", "svhn"})  # the pape
 Share = Annotated[float, Field(gt=0, le=1)]
 Strategy = Literal["round_robin", "alternate", "mixed", "individual"]
 Crops = Literal[1, 5, 10, "paper"]
+Schedule = Literal["step", "cosine", "constant"]
+Policy = Literal["random_resized_crop", "color_jitter", "rand_augment", "trivial_augment"]
 Granularity = Literal["kernel", "filter", "input_channel"]
 
 
@@ -103,23 +105,39 @@ class Training(Settings):
     """Length, learning rates and order of training; the defaults are the paper's."""
 
     epochs: int = Field(default=60, ge=1)
-    batch_size: int = Field(default=32, ge=2)
+    batch_size: int = Field(default=32, ge=2, description="images of one step, over all processes")
+    accumulate: int = Field(default=1, ge=1, description="parts of a batch that go through the network one by one")
     lr: float = Field(default=1e-3, gt=0, description="SGD: heads, norms and other parameters")
     weight_lr: float | None = Field(default=None, gt=0, description="SGD: matrices and kernels (default: lr)")
+    weight_decay: float = Field(default=0.0, ge=0, description="SGD: of matrices and kernels")
     momentum: float = Field(default=0.9, ge=0, lt=1)
     switch_lr: float = Field(default=1e-4, gt=0, description="Adam: switches and mask coefficients")
     dual_rate: float = Field(default=1.0, gt=0, description="step size of the budget and sharing multipliers")
-    lr_drops: tuple[Share, ...] = Field(default=(0.75,), strict=False, description="as shares of the epochs")
+    schedule: Schedule = Field(default="step", description="of all learning rates: step, cosine or constant")
+    warmup_epochs: float = Field(default=0.0, ge=0, description="all learning rates rise from 0 in these epochs")
+    lr_drops: tuple[Share, ...] = Field(default=(0.75,), strict=False, description="step: as shares of the epochs")
     lr_drop_factor: float = Field(default=0.1, gt=0, le=1)
-    strategy: Strategy = "round_robin"
-    precision: Literal["auto", "float32", "bfloat16"] = Field(
-        default="auto", description="of convolutions; auto is bfloat16 on a GPU that computes with it, else float32"
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    class_weights: Literal["equal", "balanced"] = Field(
+        default="equal", description="balanced: classes with few images count more"
     )
-    cuda_graphs: bool = Field(default=True, description="replay steps as CUDA graphs where that is possible")
-    deterministic: bool = Field(default=False, description="bit-exact on a GPU too, where steps are slower for it")
+    augment: tuple[Policy, ...] = Field(
+        default=(), strict=False, description="torchvision policies, besides crops and mirrors"
+    )
+    workers: int | None = Field(default=None, ge=0, description="processes that augment images (default: by device)")
+    strategy: Strategy = "round_robin"
     splits: Literal["train", "train+validation"] = "train"
     validation_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    keep: Literal["last", "best"] = Field(
+        default="last", description="best: the epoch within the budget that classifies the validation images best"
+    )
+    patience: int | None = Field(default=None, ge=1, description="stop after so many epochs without a better one")
     checkpoint_seconds: float = Field(default=60.0, gt=0)
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="of activations (default: bfloat16 on GPUs that support it)"
+    )
+    cuda_graphs: bool = Field(default=True, description="on a GPU, record a step once and replay it")
+    deterministic: bool = Field(default=False, description="on a GPU, equal runs end with equal bits, at some speed")
 
 
 class Evaluation(Settings):
@@ -140,6 +158,7 @@ class Recipe(Settings):
     budget: Share = 0.25
     granularity: Granularity | None = Field(default=None, description="what one switch controls (default: kernel)")
     sharing: Sharing = Sharing()
+    init: str | None = Field(default=None, description="folder of a run whose network this one starts from")
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
     seed: int = Field(default=0, ge=0, lt=2**32)

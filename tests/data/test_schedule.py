@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prunus.config import Strategy
-from prunus.data.schedule import STRATEGIES, Step, num_steps, schedule
+from prunus.data.schedule import Step, num_steps, schedule
 
-ALL: list[Strategy] = list(STRATEGIES)
+ALL: list[Strategy] = list(get_args(Strategy))
 
 plans = given(
     strategy=st.sampled_from(ALL),

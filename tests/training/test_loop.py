@@ -11,8 +11,9 @@ from prunus.errors import TrainingError
 from prunus.run_folder import EpochReport
 from prunus.training import loop
 from prunus.training.checkpoint import read_checkpoint
+from prunus.training.feed import DomainData
 from prunus.training.learner import Learner
-from prunus.training.loop import DomainData, fit, net_logits
+from prunus.training.loop import fit, net_logits
 from prunus.training.observers import Observer
 from tests.makers.tiny_training import CLASSES, PREPROCESS, tiny_identity, tiny_net, tiny_recipe
 

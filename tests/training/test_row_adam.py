@@ -37,7 +37,7 @@ def test_tiny_gradients_are_damped_as_torchs_adam_damps_them(size: float) -> Non
     for direction in (1.0, 1.0, -1.0):
         scores.grad = torch.full((1, 3), direction * size)
         row.grad = scores.grad[0].clone()
-        ours.step(torch.tensor([True]), lr=0.01)
+        ours.step(torch.tensor([True]), lr=torch.tensor(0.01))
         theirs.step()
     torch.testing.assert_close(scores[0], row.detach(), rtol=1e-4, atol=0)
 

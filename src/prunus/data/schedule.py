@@ -6,6 +6,8 @@ Legend: D = domains.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +17,32 @@ from prunus.config import Strategy
 Indices = npt.NDArray[np.int64]
 
 
+Parts = tuple[tuple[int, Indices], ...]  # the domains in a batch, and which of their images
+
+
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step: the domains in the batch, and which of their images."""
+    """One optimizer step.
+
+    Args:
+        epoch: of the training run, or of one domain if domains are trained one after another.
+        progress: share of all those epochs that is done before this step.
+    """
 
     epoch: int
-    parts: tuple[tuple[int, Indices], ...]
+    progress: float
+    parts: Parts
 
 
 def schedule(strategy: Strategy, sizes: Sequence[int], batch_size: int, epochs: int, seed: int) -> Iterator[Step]:
     """Yield all steps of a training run over D domains of these sizes."""
-    return STRATEGIES[strategy](sizes, batch_size, epochs, seed)
+    if strategy != "individual":
+        parts_of = partial(EPOCHS[strategy], sizes, batch_size, seed)
+        yield from _steps(parts_of, epochs, num_steps(strategy, sizes, batch_size, epochs))
+        return
+    for domain, size in enumerate(sizes):
+        parts_of = partial(_alone, domain, size, batch_size, seed)
+        yield from _steps(parts_of, epochs, num_steps(strategy, [size], batch_size, epochs))
 
 
 def num_steps(strategy: Strategy, sizes: Sequence[int], batch_size: int, epochs: int) -> int:
@@ -35,52 +52,48 @@ def num_steps(strategy: Strategy, sizes: Sequence[int], batch_size: int, epochs:
     return epochs * sum(_num_batches(size, batch_size) for size in sizes)
 
 
-def _round_robin(sizes: Sequence[int], batch_size: int, epochs: int, seed: int) -> Iterator[Step]:
+def _steps(parts_of: Callable[[int], Iterator[Parts]], epochs: int, total: int) -> Iterator[Step]:
+    done = 0
     for epoch in range(epochs):
-        for domain in _rng(seed, epoch).permutation(len(sizes)):
-            for indices in _batches(sizes[domain], batch_size, _rng(seed, epoch, domain)):
-                yield Step(epoch, ((int(domain), indices),))
+        for parts in parts_of(epoch):
+            yield Step(epoch, done / total, parts)
+            done += 1
 
 
-def _alternate(sizes: Sequence[int], batch_size: int, epochs: int, seed: int) -> Iterator[Step]:
-    for epoch in range(epochs):
-        queues = {d: iter(_batches(n, batch_size, _rng(seed, epoch, d))) for d, n in enumerate(sizes)}
-        while queues:
-            for domain in list(queues):
-                indices = next(queues[domain], None)
-                if indices is None:
-                    del queues[domain]  # a smaller domain waits for the others
-                else:
-                    yield Step(epoch, ((domain, indices),))
+def _round_robin(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[Parts]:
+    for domain in _rng(seed, epoch).permutation(len(sizes)):
+        yield from _alone(int(domain), sizes[domain], batch_size, seed, epoch)
 
 
-def _mixed(sizes: Sequence[int], batch_size: int, epochs: int, seed: int) -> Iterator[Step]:
-    for epoch in range(epochs):
-        # batch statistics of one image are useless: the domains are mixed in pairs of images
-        pairs = [
-            (domain, pair)
-            for domain, size in enumerate(sizes)
-            for pair in np.array_split(_rng(seed, epoch, domain).permutation(size), max(1, size // 2))
-        ]
-        order = _rng(seed, epoch).permutation(len(pairs))
-        for start in range(0, len(pairs), batch_size // 2):
-            chosen = [pairs[i] for i in order[start : start + batch_size // 2]]
-            domains = sorted({domain for domain, _ in chosen})
-            yield Step(epoch, tuple((d, np.concatenate([pair for e, pair in chosen if e == d])) for d in domains))
+def _alternate(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[Parts]:
+    queues = [_alone(domain, size, batch_size, seed, epoch) for domain, size in enumerate(sizes)]
+    for turn in zip_longest(*queues):
+        yield from (parts for parts in turn if parts is not None)  # a smaller domain waits for the others
 
 
-def _individual(sizes: Sequence[int], batch_size: int, epochs: int, seed: int) -> Iterator[Step]:
-    for domain, size in enumerate(sizes):
-        for epoch in range(epochs):
-            for indices in _batches(size, batch_size, _rng(seed, epoch, domain)):
-                yield Step(epoch, ((domain, indices),))
+def _mixed(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[Parts]:
+    # batch statistics of one image are useless: the domains are mixed in pairs of images
+    pairs = [
+        (domain, pair)
+        for domain, size in enumerate(sizes)
+        for pair in np.array_split(_rng(seed, epoch, domain).permutation(size), max(1, size // 2))
+    ]
+    order = _rng(seed, epoch).permutation(len(pairs))
+    for start in range(0, len(pairs), batch_size // 2):
+        chosen = [pairs[i] for i in order[start : start + batch_size // 2]]
+        domains = sorted({domain for domain, _ in chosen})
+        yield tuple((d, np.concatenate([pair for e, pair in chosen if e == d])) for d in domains)
 
 
-STRATEGIES: dict[Strategy, Callable[[Sequence[int], int, int, int], Iterator[Step]]] = {
+def _alone(domain: int, size: int, batch_size: int, seed: int, epoch: int) -> Iterator[Parts]:
+    for indices in _batches(size, batch_size, _rng(seed, epoch, domain)):
+        yield ((domain, indices),)
+
+
+EPOCHS: dict[Strategy, Callable[[Sequence[int], int, int, int], Iterator[Parts]]] = {
     "round_robin": _round_robin,
     "alternate": _alternate,
     "mixed": _mixed,
-    "individual": _individual,
 }
 
 
