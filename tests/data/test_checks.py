@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from prunus.cli.app import app
 from prunus.data.checks import CheckReport, DomainSummary
-from prunus.data.decathlon import open_decathlon_set
+from prunus.data.visual_decathlon.sets import open_decathlon_set
 from prunus.errors import DataError, UnknownNameError
 from prunus.verbs.check import check
 from tests.makers.decathlon import write_picture

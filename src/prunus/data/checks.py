@@ -11,9 +11,9 @@ from typing import Literal
 
 from prunus.benchmarks import DECATHLON, IMAGENET_TO_SKETCH, Benchmark, BenchmarkSet
 from prunus.config import DEMO_PREFIX
-from prunus.data.decathlon import annotation_file, check_root, open_decathlon_set
 from prunus.data.domains import SPLITS, Domain, Listing, list_files
 from prunus.data.sources import FolderSource, Source, describe_folder, open_source
+from prunus.data.visual_decathlon.sets import annotation_file, check_root, open_decathlon_set
 from prunus.errors import DataError
 from prunus.images import SUFFIXES, image_mode, read_image
 

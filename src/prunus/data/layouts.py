@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from prunus.config import DomainChoice
-from prunus.data.decathlon import open_decathlon_set
 from prunus.data.domains import Domain, hold_out, list_files, open_folders
 from prunus.data.sources import describe_folder
+from prunus.data.visual_decathlon.sets import open_decathlon_set
 from prunus.errors import DataError
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prunus.benchmarks import DECATHLON, find_benchmark
-from prunus.data.submissions import grade, read_labels, read_results
+from prunus.data.visual_decathlon.submissions import grade, read_labels, read_results
 from prunus.errors import DataError
 from prunus.measure.score import BenchmarkScore, score_benchmark
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from prunus.benchmarks import DECATHLON
 from prunus.config import Crops
-from prunus.data.coco import refuse_repeated
-from prunus.data.decathlon import category_id
-from prunus.data.submissions import write_results
+from prunus.data.visual_decathlon.coco import refuse_repeated
+from prunus.data.visual_decathlon.sets import category_id
+from prunus.data.visual_decathlon.submissions import write_results
 from prunus.errors import RecipeError
 from prunus.evaluation.classifying import classify_domains
 from prunus.evaluation.subject import open_subject

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prunus.data.decathlon import category_id, open_decathlon_set
+from prunus.data.visual_decathlon.sets import category_id, open_decathlon_set
 from prunus.errors import DataError
 from tests.makers.decathlon import COLOURS, SETS, edit_json
 

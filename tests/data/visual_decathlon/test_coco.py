@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from prunus.data.coco import LARGEST_ID, read_annotations
-from prunus.data.decathlon import open_decathlon_set
+from prunus.data.visual_decathlon.coco import LARGEST_ID, read_annotations
+from prunus.data.visual_decathlon.sets import open_decathlon_set
 from prunus.errors import DataError
 from tests.makers.decathlon import HOSTILE_JSON
 

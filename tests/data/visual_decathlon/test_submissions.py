@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prunus.data.submissions import grade, read_labels, read_results, write_results
+from prunus.data.visual_decathlon.submissions import grade, read_labels, read_results, write_results
 from prunus.errors import DataError
 from tests.makers.decathlon import HOSTILE_JSON
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from prunus.benchmarks import DECATHLON
-from prunus.data.coco import Answer, parse_json, read_annotations, refuse_repeated
 from prunus.data.sources import DAMAGE, describe_folder
+from prunus.data.visual_decathlon.coco import Answer, parse_json, read_annotations, refuse_repeated
 from prunus.errors import DataError
 from prunus.files import write_atomically
 

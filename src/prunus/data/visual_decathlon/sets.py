@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from prunus.benchmarks import DECATHLON, BenchmarkSet
-from prunus.data.coco import Annotations, read_annotations
 from prunus.data.domains import UNLABELLED, Domain, Item
 from prunus.data.sources import FolderSource, describe_folder
+from prunus.data.visual_decathlon.coco import Annotations, read_annotations
 from prunus.errors import DataError
 
 ID_STEP = 10**7
