@@ -29,6 +29,7 @@ files:
 graph:
 images:
 losses:
+parallel:
 samples:
 recipes: benchmarks config
 bundle: graph images
@@ -58,8 +59,8 @@ IMPORTS = {
 
 # every other room must work without torch
 WITH_TORCH = {
-    *("losses", "backbone", "data", "masks", "lowering", "methods", "timing", "training", "evaluation", "comparison"),
-    "verbs",
+    *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "training", "evaluation"),
+    *("comparison", "verbs"),
 }
 
 

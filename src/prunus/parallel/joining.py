@@ -1,0 +1,113 @@
+"""Join the processes that torchrun started on one machine or several, and pass errors on to all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from prunus.errors import TrainingError
+from prunus.parallel.processes import Processes
+
+TIMEOUT = timedelta(minutes=10)  # for one sum; a process that needs longer for a step has stopped
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+def is_restarted() -> bool:
+    """Return whether torchrun started this process again after a failure, so that it continues its run."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+@contextmanager
+def join_processes(device: torch.device) -> Iterator[Processes]:
+    """Join the processes that torchrun started; without torchrun this process is alone.
+
+    Processes on GPUs exchange tensors with NCCL, one GPU each, and processes on CPUs with Gloo. The first error is
+    passed on to all processes.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Processes(device=device)
+        return
+    processes = _connect(device, _read_environment(os.environ))
+    try:
+        yield processes
+        processes.barrier()  # the process that holds the store must not leave before the others
+    except Exception as error:
+        lost = _lost_connection(error)
+        if not lost:
+            _tell_others(processes, error)
+        if dist.get_backend() == "gloo":
+            dist.destroy_process_group()  # with NCCL this could wait for a process that has ended
+        if lost:
+            raise TrainingError(_reason_of_others(processes)) from error
+        raise
+    dist.destroy_process_group()
+
+
+def _read_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    missing = [name for name in VARIABLES if not environment.get(name)]
+    if missing:
+        raise TrainingError(
+            f"WORLD_SIZE is {environment['WORLD_SIZE']}, but {', '.join(missing)} is not set; "
+            "start several processes with: torchrun --nproc-per-node N -m prunus train ..."
+        )
+    return {name: environment[name] for name in VARIABLES} | {"GROUP_RANK": environment.get("GROUP_RANK", "0")}
+
+
+def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
+    rank, world, local = (int(environment[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    backend = "gloo"
+    if device.type == "cuda":
+        backend = "nccl"
+        if local >= torch.cuda.device_count():
+            raise TrainingError(
+                f"process {local + 1} of this machine has no GPU, the machine has {torch.cuda.device_count()}; "
+                "lower --nproc-per-node, or pass --device cpu"
+            )
+        device = torch.device("cuda", local)
+        torch.cuda.set_device(device)
+    address = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
+    try:
+        store, rank, world = next(rendezvous("env://", timeout=TIMEOUT))
+        group_device = device if backend == "nccl" else None
+        dist.init_process_group(
+            backend,
+            store=PrefixStore("group", store),
+            rank=rank,
+            world_size=world,
+            timeout=TIMEOUT,
+            device_id=group_device,
+        )
+    except (RuntimeError, ValueError) as error:  # torch's own errors are RuntimeErrors
+        reason = str(error).splitlines()[0]
+        raise TrainingError(
+            f"process {rank} of {world} could not reach the others at {address} ({reason}); "
+            "check that the address is reachable from all machines and that all processes started"
+        ) from error
+    return Processes(rank, world, device, int(environment["GROUP_RANK"]), local == 0, PrefixStore("notes", store))
+
+
+def _lost_connection(error: Exception) -> bool:
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
+
+
+def _tell_others(processes: Processes, error: Exception) -> None:
+    assert processes.store is not None
+    with suppress(RuntimeError):  # the process that holds the store may have ended
+        processes.store.compare_set("error", "", f"process {processes.rank}: {error}")
+
+
+def _reason_of_others(processes: Processes) -> str:
+    assert processes.store is not None
+    try:
+        processes.store.wait(["error"], timedelta(seconds=2))
+        reason = processes.store.get("error").decode()
+    except RuntimeError:
+        reason = "it ended without a message"
+    return f"process {processes.rank} stopped because another one failed ({reason})"

@@ -1,0 +1,164 @@
+"""The processes that train one network together: shares of a batch, sums and agreements.
+
+Every process holds the whole network and computes its share of each batch. Sums over all processes then make every
+process take the same step. A process that trains alone has a world of 1, for which nothing here does anything.
+
+Legend: W = processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import Store
+
+from prunus.errors import TrainingError
+
+PATIENCE = timedelta(hours=24)  # for the process that decodes all images
+
+Plain = TypeVar("Plain")  # a value that JSON can hold
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of a batch that one process computes.
+
+    Args:
+        rows: the images of this process.
+        weight: factor of this process's loss in the sum over all processes.
+        is_split: whether other processes compute other images, so that statistics must be summed.
+        counts: whether this process counts the images, so that each image is counted once.
+    """
+
+    rows: slice
+    weight: float = 1.0
+    is_split: bool = False
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class Processes:
+    """All processes of a training run, seen from one of them; alone by default.
+
+    Args:
+        rank: number of this process among all.
+        world: number of processes.
+        device: where this process computes.
+        node: number of this machine.
+        leads_node: whether this process goes first where a machine's processes share files.
+        store: where processes leave messages for each other.
+    """
+
+    rank: int = 0
+    world: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    node: int = 0
+    leads_node: bool = True
+    store: Store | None = None
+    _turns: Iterator[int] = field(default_factory=count, repr=False)  # all processes call in the same order
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and talks to the user."""
+        return self.rank == 0
+
+    def share(self, images: int) -> Share:
+        """Return this process's share of so many images; fewer images than processes are computed whole by all."""
+        if self.world == 1:
+            return Share(slice(0, images))
+        if images < self.world:
+            return Share(slice(0, images), 1 / self.world, counts=self.is_first)
+        return Share(slice(images * self.rank // self.world, images * (self.rank + 1) // self.world), is_split=True)
+
+    @torch.no_grad()
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        """Replace tensors of one type by their sums over all processes, in one exchange."""
+        if self.world > 1 and tensors:
+            flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+            dist.all_reduce(flat)
+            _copy_back(flat, tensors)
+
+    @torch.no_grad()
+    def average_(self, tensors: Sequence[Tensor], weight: float) -> None:
+        """Replace tensors of one type by their means over all processes, each with a weight of its own."""
+        if self.world > 1 and tensors:
+            flat = torch.cat([*(tensor.reshape(-1) for tensor in tensors), tensors[0].new_ones(1)]) * weight
+            dist.all_reduce(flat)
+            _copy_back(flat[:-1] / flat[-1], tensors)
+
+    @torch.no_grad()
+    def broadcast_(self, tensors: Sequence[Tensor]) -> None:
+        """Replace tensors by those of the first process; their types may differ."""
+        for dtype in sorted({tensor.dtype for tensor in tensors}, key=str) if self.world > 1 else ():
+            group = [tensor for tensor in tensors if tensor.dtype == dtype]
+            flat = torch.cat([tensor.reshape(-1) for tensor in group]).to(self.device)
+            dist.broadcast(flat, 0)
+            _copy_back(flat, group)
+
+    def gather(self, row: Tensor) -> Tensor:
+        """Stack the rows of all processes."""
+        if self.world == 1:
+            return row[None]
+        rows = [torch.empty_like(row) for _ in range(self.world)]
+        dist.all_gather(rows, row.contiguous())
+        return torch.stack(rows)
+
+    def any(self, flags: Sequence[bool]) -> list[bool]:
+        """Return which flags are set in at least one process."""
+        if self.world == 1:
+            return list(flags)
+        counts = torch.tensor(flags, dtype=torch.float32, device=self.device)
+        dist.all_reduce(counts)
+        return [bool(number) for number in counts.tolist()]
+
+    def agree(self, value: Plain) -> Plain:
+        """Return the first process's value, which JSON must be able to hold, in all processes."""
+        if self.store is None:
+            return value
+        key = f"agree/{next(self._turns)}"
+        if self.is_first:
+            self.store.set(key, json.dumps(value))
+        self.store.wait([key], PATIENCE)
+        agreed: Plain = json.loads(self.store.get(key))
+        return agreed
+
+    def barrier(self) -> None:
+        """Wait until all processes have come this far."""
+        self.any([False])
+
+    @contextmanager
+    def leader_first(self) -> Iterator[None]:
+        """Let each machine's first process do something before its others, which then find the files it left."""
+        if self.store is None:
+            yield
+            return
+        key = f"first/{next(self._turns)}/{self.node}"
+        if not self.leads_node:
+            self.store.wait([key], PATIENCE)
+            if self.store.get(key) == b"failed":
+                raise TrainingError("the first process of this machine failed; see its message")
+        try:
+            yield
+        except BaseException:
+            self.store.set(key, "failed")
+            raise
+        if self.leads_node:
+            self.store.set(key, "done")
+
+
+ALONE = Processes()
+
+
+def _copy_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(part.view(tensor.shape))
