@@ -45,8 +45,9 @@ methods: backbone config losses masks measure
 report: bundle images measure recipes run_folder
 serving: bundle config images measure probabilities runtime samples
 timing: backbone bundle config lowering masks measure methods onnx runtime
-training: backbone config data images losses masks measure methods probabilities recipes run_folder
-evaluation: backbone bundle config data lowering measure methods probabilities recipes runtime timing training
+learning: config data images losses masks methods probabilities
+training: backbone config data images learning losses masks methods recipes run_folder
+evaluation: backbone bundle config data learning lowering measure methods probabilities recipes runtime timing training
 comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx recipes report
     run_folder runtime samples serving timing training
@@ -59,8 +60,8 @@ IMPORTS = {
 
 # every other room must work without torch
 WITH_TORCH = {
-    *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "training", "evaluation"),
-    *("comparison", "verbs"),
+    *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
+    *("evaluation", "comparison", "verbs"),
 }
 
 

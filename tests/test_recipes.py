@@ -6,9 +6,9 @@ import pytest
 
 from prunus.config import Recipe
 from prunus.errors import RecipeError, UnknownNameError
+from prunus.learning.rates import rate_factor
 from prunus.recipes import load_recipe, parse_recipe
 from prunus.samples import bundled
-from prunus.training.learner import Learner
 from prunus.training.run import check_recipe
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -78,5 +78,5 @@ def test_wrong_benchmarks_are_refused(content: dict[str, object], message: str) 
 
 def test_learning_rates_of_the_sketch_recipe_fall_at_the_papers_epochs() -> None:
     recipe = load_recipe(RECIPES / "imagenet_to_sketch.toml")
-    found = [Learner.rate_factor(type("L", (), {"recipe": recipe})(), epoch) for epoch in (14, 15, 29, 30)]
+    found = [rate_factor(recipe.training, epoch, epoch / 45) for epoch in (14, 15, 29, 30)]
     assert found == pytest.approx([1.0, 0.1, 0.1, 0.01])

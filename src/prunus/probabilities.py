@@ -11,6 +11,7 @@ from prunus.arrays import Bytes, Floats
 from prunus.images import Preprocess, crop_windows
 
 Logits = Callable[[Floats], Floats]
+Classifier = Callable[[Bytes, Preprocess, int], Floats]  # stored images, preprocessing, crops -> probabilities
 
 
 def softmax(logits_NK: Floats) -> Floats:

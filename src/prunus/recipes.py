@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,13 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     return parse_recipe(content, path.parent)
 
 
-def recipe_differences(ours: Recipe, theirs: Recipe) -> list[str]:
+def recipe_differences(ours: Recipe, theirs: Recipe, except_for: Collection[str] = ()) -> list[str]:
     """List the keys in which two recipes differ, as `key: ours -> theirs`."""
     left, right = flatten(ours.model_dump(mode="json")), flatten(theirs.model_dump(mode="json"))
     return [
         f"{key}: {left.get(key)} -> {right.get(key)}"
         for key in sorted(left.keys() | right.keys())
-        if left.get(key) != right.get(key)
+        if left.get(key) != right.get(key) and key not in except_for
     ]
 
 
@@ -107,7 +107,7 @@ def _benchmark_domain(benchmark: Benchmark, root: str, size: object, domain: Map
 
 def _override(content: dict[str, object], override: str) -> None:
     key, value = parse_assignment(override, "training.epochs=5")
-    if key == "root":  # relative to the working directory, not to the recipe
+    if key in ("root", "init"):  # relative to the working directory, not to the recipe
         value = str(Path(str(value)).expanduser().absolute())
     *tables, last = key.split(".")
     for depth, table in enumerate(tables):
@@ -137,7 +137,7 @@ def parse_value(text: str) -> Any:  # noqa: ANN401  # any TOML value
 
 
 def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
-    """Make the paths of domains, weights and root absolute."""
+    """Make the paths of domains, weights, root and init absolute."""
     domains = tuple(
         domain
         if domain.path.startswith(DEMO_PREFIX)
@@ -148,7 +148,8 @@ def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
     if backbone.weights not in ("pretrained", "random"):
         backbone = backbone.model_copy(update={"weights": str((base / backbone.weights).resolve())})
     root = recipe.root if recipe.root is None else str((base / recipe.root).resolve())
-    return recipe.model_copy(update={"domains": domains, "backbone": backbone, "root": root})
+    init = recipe.init if recipe.init is None else str((base / recipe.init).resolve())
+    return recipe.model_copy(update={"domains": domains, "backbone": backbone, "root": root, "init": init})
 
 
 def _explain(error: ValidationError) -> RecipeError | UnknownNameError:

@@ -44,6 +44,7 @@ class RunFolder:
         self.path = path
         self.recipe = path / "recipe.json"  # as it was trained, with all defaults filled in
         self.checkpoint = path / "checkpoint.safetensors"  # the last saved state
+        self.best = path / "best.safetensors"  # the best epoch's state, if training.keep is "best"
         self.log = path / "log.jsonl"  # one line per epoch
         self.tensorboard = path / "tensorboard"
         self.versions = path / "versions.json"  # of the packages that trained it

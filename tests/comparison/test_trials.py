@@ -13,6 +13,7 @@ from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.evaluation.subject import Subject
 from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import Evaluation
+from prunus.probabilities import Classifier
 from prunus.recipes import parse_recipe
 from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer
@@ -44,9 +45,11 @@ class _Trainer:
         RunFolder(path).log.write_text(LOG)
 
     def open(self, path: Path, device: str) -> Subject:
-        return Subject(
-            _recipe(path.name), {}, lambda _domain: lambda images: images, CostReport((), (), ()), (1, 1), 0, 0
-        )
+        return Subject(_recipe(path.name), {}, _no_classifier, CostReport((), (), ()), (1, 1), 0, 0)
+
+
+def _no_classifier(domain: str) -> Classifier:
+    raise AssertionError(f"{domain} is not classified here")
 
 
 def _evaluation_of(subject: Subject, split: str, answers: object) -> Evaluation:

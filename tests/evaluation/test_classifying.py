@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prunus.arrays import Floats
+from prunus.arrays import Bytes, Floats
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import DomainChoice
 from prunus.errors import DataError
@@ -25,10 +25,10 @@ def _subject(*folders: Path, classes: tuple[str, ...] = ("a", "b"), **changes: o
     recipe = parse_recipe({"backbone": "wrn14_2", "domains": [str(folder) for folder in folders], **changes})
     entries = {folder.name: DomainEntry(classes=classes, preprocess=PREPROCESS) for folder in folders}
 
-    def logits(images: Floats) -> Floats:
+    def classifier(images: Bytes, preprocess: Preprocess, crops: int) -> Floats:
         return np.tile(np.array([0.0, 1.0], np.float32), (len(images), 1))
 
-    return Subject(recipe, entries, lambda _domain: logits, CostReport((), (), ()), (1, 1), 0, None)
+    return Subject(recipe, entries, lambda _domain: classifier, CostReport((), (), ()), (1, 1), 0, None)
 
 
 def test_every_domain_is_classified_with_its_images(make_domain: Callable[..., Path]) -> None:

@@ -8,6 +8,7 @@ from prunus.evaluation.classifying import Answers
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import Subject
 from prunus.measure.cost import CostReport, DomainCost, LayerCost
+from prunus.probabilities import Classifier
 from prunus.recipes import parse_recipe
 
 # two layers of unequal size, so that no two of the numbers are equal by chance
@@ -22,11 +23,15 @@ MACS = {"a": 4 * 9 * 16 + 6 * 4, "b": 5 * 9 * 16 + 3 * 4 + 48}
 DENSE_BITS = 32 * (10 * 9 + 30)
 
 
+def _no_classifier(domain: str) -> Classifier:
+    raise AssertionError(f"{domain} is not classified here")
+
+
 def _subject(**changes: object) -> Subject:
     domains = [{"name": "a", "path": "a"}, {"name": "b", "path": "b"}]
     content: dict[str, object] = {"backbone": "wrn14_2", "domains": domains, "method": "ba2", "budget": 0.3, "seed": 7}
     recipe = parse_recipe(content | changes)
-    return Subject(recipe, {}, lambda domain: lambda images: images[:, :, 0, 0], COSTS, (3, 8), 5000, 1234)
+    return Subject(recipe, {}, _no_classifier, COSTS, (3, 8), 5000, 1234)
 
 
 def _answers(domain: str, correct: int, wrong: int, skipped: int, crops: int) -> Answers:

@@ -55,10 +55,11 @@ def test_a_run_and_its_file_are_the_same_subject(run: Path, tmp_path: Path) -> N
     assert of_run.steps[0] == of_run.steps[1] > 0
     assert dict(of_run.domains) == dict(of_file.domains)
     entry = of_run.domains["signs"]
-    images = np.random.default_rng(0).standard_normal((2, 3, entry.preprocess.size, entry.preprocess.size))
-    logits = [subject.logits("signs")(images.astype(np.float32)) for subject in (of_run, of_file)]
-    assert logits[0].shape == (2, 3)
-    np.testing.assert_allclose(logits[0], logits[1], rtol=1e-3, atol=1e-4)
+    side = entry.preprocess.resize
+    images = np.random.default_rng(0).integers(0, 256, (2, 3, side, side), np.uint8)
+    answers = [subject.classifier("signs")(images, entry.preprocess, 10) for subject in (of_run, of_file)]
+    assert answers[0].shape == (2, 3)
+    np.testing.assert_allclose(answers[0], answers[1], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.slow

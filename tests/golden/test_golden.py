@@ -84,9 +84,9 @@ def test_pruning_an_old_run_writes_a_file_with_its_answers_that_is_no_larger(rec
 def test_an_old_run_resumes_where_it_stopped(recipe: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(recipe.parent, tmp_path / "run"))
     steps = checkpoint.read_checkpoint(run / "checkpoint.safetensors")
-    assert steps.step < steps.total_steps
+    assert steps.position.step < steps.position.total_steps
     prunus.resume(run, device="cpu", use_cache=False)
-    assert checkpoint.read_checkpoint(run / "checkpoint.safetensors").step == steps.total_steps
+    assert checkpoint.read_checkpoint(run / "checkpoint.safetensors").position.step == steps.position.total_steps
 
 
 def test_old_results_and_speeds_are_reported(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Accuracy over crops."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from prunus.arrays import Floats
 from prunus.data.loading import ImageSet
 from prunus.images import Preprocess
-from prunus.measure.accuracy import accuracy, num_crops
+from prunus.measure.accuracy import classify, num_crops
 from prunus.probabilities import crop_probabilities, softmax
 
 PLAIN = Preprocess(size=2, resize=4, mean=(0, 0, 0), std=(1, 1, 1))
@@ -21,7 +23,8 @@ def test_accuracy_counts_right_answers_over_uneven_batches() -> None:
     images = np.zeros((5, 3, 4, 4), dtype=np.uint8)
     images[[1, 4]] = 255
     labels = np.array([0, 1, 0, 0, 0])
-    assert accuracy(_bright_or_dark, ImageSet(images, labels), PLAIN, batch_size=2) == 0.8
+    classifier = partial(crop_probabilities, _bright_or_dark)
+    assert (classify(classifier, ImageSet(images, labels), PLAIN, batch_size=2) == labels).mean() == 0.8
 
 
 def test_one_crop_sees_the_centre_and_ten_see_the_corners_too() -> None:

@@ -16,6 +16,7 @@ from prunus.backbone.wrn import WideResNet
 from prunus.backbone.zoo import Backbone
 from prunus.config import Recipe
 from prunus.images import Preprocess
+from prunus.learning.learner import Batch, Learner
 from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
@@ -26,8 +27,7 @@ from prunus.methods.method import Method
 from prunus.methods.table import METHODS, adapt
 from prunus.methods.taps import ChosenResiduals
 from prunus.recipes import parse_recipe
-from prunus.training.checkpoint import Identity, read_checkpoint, save_checkpoint
-from prunus.training.learner import Batch, Learner
+from prunus.training.checkpoint import Identity, Position, read_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.slow  # every method is trained
 
@@ -128,7 +128,7 @@ def test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was(method: str
     losses = []
     for step in range(60):
         learner.tally_D3.zero_()
-        learner.step([_batch(step % 3, step)], epoch=0)
+        learner.step([_batch(step % 3, step)])
         losses.append(float(learner.tally_D3.sum(0)[0]))
     assert sum(losses[-3:]) < 0.8 * sum(losses[:3])
     start = adapt(backbone, CLASSES, method)  # not only the classifiers have learned
@@ -157,7 +157,7 @@ def test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_t
     before = {domain: net(images, domain).detach() for domain in CLASSES}
     learner = Learner(net.train(), _recipe(method))
     for step in range(3):
-        learner.step([_batch(1, step)], epoch=0)
+        learner.step([_batch(1, step)])
     net.eval()
     changed = {domain for domain in CLASSES if not torch.equal(before[domain], net(images, domain).detach())}
     assert "b" in changed
@@ -169,17 +169,17 @@ def test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_t
 def test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit(method: str, tmp_path: Path) -> None:
     straight, first, second = (Learner(adapt(_backbone(), CLASSES, method), _recipe(method)) for _ in range(3))
     for step in range(6):
-        straight.step([_batch(step % 3, step)], 0)
+        straight.step([_batch(step % 3, step)])
     for step in range(3):
-        first.step([_batch(step % 3, step)], 0)
+        first.step([_batch(step % 3, step)])
     identity = Identity(recipe=_recipe(method), backbone="", domains={}, classes={}, preprocess={})
-    save_checkpoint(tmp_path / "checkpoint", first, 3, 6, identity)
+    save_checkpoint(tmp_path / "checkpoint", first, Position(step=3, total_steps=6), identity)
     second.restore(read_checkpoint(tmp_path / "checkpoint").tensors)
     logits = [learner.net.eval()(_batch(0, 8).images, "b") for learner in (first, second)]
     assert torch.equal(logits[0], logits[1])
     second.net.train()
     for step in range(3, 6):
-        second.step([_batch(step % 3, step)], 0)
+        second.step([_batch(step % 3, step)])
     expected, found = straight.tensors(), second.tensors()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)

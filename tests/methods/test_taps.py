@@ -8,11 +8,11 @@ from torch import nn
 
 from prunus.backbone.zoo import load_backbone
 from prunus.config import BackboneChoice
+from prunus.learning.learner import Batch, Learner
 from prunus.methods.costs import network_costs
 from prunus.methods.table import METHODS, adapt
 from prunus.methods.taps import ChosenResiduals, Options
 from prunus.recipes import parse_recipe
-from prunus.training.learner import Batch, Learner
 from tests.makers.method_costs import NINE, wrn28
 
 
@@ -43,7 +43,7 @@ def test_taps_adapts_fewer_layers_the_larger_its_sparsity() -> None:
         for _ in range(12):
             labels = torch.arange(8) % 2
             images = torch.randn(8, 3, 32, 32, generator=generator) + labels[:, None, None, None]
-            learner.step([Batch(0, images, labels)], epoch=0)
+            learner.step([Batch(0, images, labels)])
         ratios.append(network_costs(net, backbone.probe).params_ratio())
     assert math.isclose(ratios[0], 2, rel_tol=1e-4)
     assert ratios[0] > ratios[1] > ratios[2] >= 1

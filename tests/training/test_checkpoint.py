@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from prunus.errors import TrainingError
-from prunus.training.checkpoint import FORMAT_VERSION, read_checkpoint, save_checkpoint
-from prunus.training.learner import Learner
+from prunus.learning.learner import Learner
+from prunus.training.checkpoint import FORMAT_VERSION, Position, read_checkpoint, save_checkpoint
 from tests.makers.tiny_training import tiny_identity, tiny_net, tiny_recipe
 
 
@@ -21,7 +21,7 @@ def learner() -> Learner:
 @pytest.fixture
 def file(learner: Learner, tmp_path: Path) -> Path:
     path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, learner, 3, 8, tiny_identity(learner.recipe))
+    save_checkpoint(path, learner, Position(step=3, total_steps=8), tiny_identity(learner.recipe))
     return path
 
 
@@ -35,7 +35,7 @@ def _write(path: Path, **changes: object) -> Path:
 
 def test_a_checkpoint_comes_back_as_it_was_saved(learner: Learner, file: Path) -> None:
     checkpoint = read_checkpoint(file)
-    assert (checkpoint.step, checkpoint.total_steps) == (3, 8)
+    assert (checkpoint.position.step, checkpoint.position.total_steps) == (3, 8)
     assert checkpoint.identity == tiny_identity(learner.recipe)
     expected = learner.tensors()
     assert checkpoint.tensors.keys() == expected.keys()
@@ -44,7 +44,7 @@ def test_a_checkpoint_comes_back_as_it_was_saved(learner: Learner, file: Path) -
 
 
 def test_the_same_state_is_saved_as_the_same_bytes(learner: Learner, file: Path, tmp_path: Path) -> None:
-    save_checkpoint(tmp_path / "again", learner, 3, 8, tiny_identity(learner.recipe))
+    save_checkpoint(tmp_path / "again", learner, Position(step=3, total_steps=8), tiny_identity(learner.recipe))
     assert (tmp_path / "again").read_bytes() == file.read_bytes()
 
 
@@ -56,7 +56,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, version: int 
 
 
 def test_the_current_format_is_read_whoever_wrote_the_file(tmp_path: Path) -> None:
-    assert read_checkpoint(_write(tmp_path / "checkpoint")).step == 1
+    assert read_checkpoint(_write(tmp_path / "checkpoint")).position.step == 1
 
 
 def test_a_missing_checkpoint_is_refused_with_advice(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ import torch
 
 from prunus.data.loading import ImageSet
 from prunus.errors import TrainingError
-from prunus.run_folder import EpochReport
+from prunus.learning.feed import DomainData
+from prunus.learning.learner import Learner
+from prunus.run_folder import EpochReport, RunFolder
 from prunus.training import loop
 from prunus.training.checkpoint import read_checkpoint
-from prunus.training.feed import DomainData
-from prunus.training.learner import Learner
-from prunus.training.loop import fit, net_logits
+from prunus.training.loop import fit
 from prunus.training.observers import Observer
+from prunus.training.saving import Saver
 from tests.makers.tiny_training import CLASSES, PREPROCESS, tiny_identity, tiny_net, tiny_recipe
 
 
@@ -61,8 +62,8 @@ def _learner(**training: object) -> Learner:
     return Learner(tiny_net(), tiny_recipe(training=settings))
 
 
-def _fit(learner: Learner, file: Path, observer: Observer, validation: bool = False) -> None:
-    fit(learner, _data(validation), file, tiny_identity(learner.recipe), observer)
+def _fit(learner: Learner, path: Path, observer: Observer, validation: bool = False) -> None:
+    fit(learner, _data(validation), Saver(RunFolder(path), learner, tiny_identity(learner.recipe)), observer)
 
 
 def test_an_epochs_report_counts_usage_union_and_intersection_of_the_switches(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_an_epochs_report_counts_usage_union_and_intersection_of_the_switches(tm
         switches.scores_DM.fill_(-1.0)
         switches.scores_DM[0, :10] = 1.0
         switches.scores_DM[1, 7:20] = 1.0
-    _fit(learner, tmp_path / "checkpoint", recorder)
+    _fit(learner, tmp_path, recorder)
     report = recorder.epochs[-1]
     assert report.union == pytest.approx(20 / total)
     assert report.intersection == pytest.approx(3 / total)
@@ -85,7 +86,7 @@ def test_an_epochs_report_counts_usage_union_and_intersection_of_the_switches(tm
 
 def test_every_step_and_every_epoch_is_reported_once(tmp_path: Path) -> None:
     recorder = _Recorder()
-    _fit(_learner(), tmp_path / "checkpoint", recorder, validation=True)
+    _fit(_learner(), tmp_path, recorder, validation=True)
     assert recorder.bounds == [(0, 8), "ended"]
     assert recorder.steps == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 1), (6, 1), (7, 1), (8, 1)]
     assert [(report.epoch, report.step) for report in recorder.epochs] == [(0, 4), (1, 8)]
@@ -101,7 +102,7 @@ def test_intermediate_reports_skip_validation_and_domains_not_seen_yet(
 ) -> None:
     monkeypatch.setattr(loop, "STEPS_BETWEEN_REPORTS", 1)
     recorder = _Recorder()
-    _fit(_learner(), tmp_path / "checkpoint", recorder, validation=True)
+    _fit(_learner(), tmp_path, recorder, validation=True)
     assert [report.step for report in recorder.intermediate] == [1, 2, 3, 5, 6, 7]
     assert list(recorder.intermediate[0].domains) == ["a"]
     assert list(recorder.intermediate[1].domains) == ["a", "b"]
@@ -110,7 +111,7 @@ def test_intermediate_reports_skip_validation_and_domains_not_seen_yet(
 
 def test_the_losses_of_an_epoch_are_averaged_over_that_epoch_alone(tmp_path: Path) -> None:
     learner = _learner()
-    _fit(learner, tmp_path / "checkpoint", _Recorder())
+    _fit(learner, tmp_path, _Recorder())
     assert bool((learner.tally_D3 == 0).all())
 
 
@@ -129,22 +130,22 @@ class _Poison(Observer):
 def test_state_that_is_not_finite_is_never_saved_although_the_loss_is(tmp_path: Path) -> None:
     learner = _learner(checkpoint_seconds=1e-9)
     with pytest.raises(TrainingError, match="multiplier/sharing is no longer finite at step 3; the last good"):
-        _fit(learner, tmp_path / "checkpoint", _Poison(learner, 3))
-    saved = read_checkpoint(tmp_path / "checkpoint")
-    assert saved.step == 2
+        _fit(learner, tmp_path, _Poison(learner, 3))
+    saved = read_checkpoint(RunFolder(tmp_path).checkpoint)
+    assert saved.position.step == 2
     assert torch.isfinite(saved.tensors["multiplier/sharing"])
 
 
 def test_a_first_step_that_fails_says_that_nothing_was_saved(tmp_path: Path) -> None:
     learner = _learner(checkpoint_seconds=1e-9)
     with pytest.raises(TrainingError, match=r"at step 1; nothing was saved yet; try a smaller training.lr"):
-        _fit(learner, tmp_path / "checkpoint", _Poison(learner, 1))
-    assert not (tmp_path / "checkpoint").exists()
+        _fit(learner, tmp_path, _Poison(learner, 1))
+    assert not RunFolder(tmp_path).checkpoint.exists()
 
 
 def test_only_the_end_is_saved_where_checkpoints_are_rare(tmp_path: Path) -> None:
-    _fit(_learner(checkpoint_seconds=1e9), tmp_path / "checkpoint", _Recorder())
-    assert read_checkpoint(tmp_path / "checkpoint").step == 8
+    _fit(_learner(checkpoint_seconds=1e9), tmp_path, _Recorder())
+    assert read_checkpoint(RunFolder(tmp_path).checkpoint).position.step == 8
 
 
 def test_training_leaves_the_random_numbers_of_the_caller_alone(tmp_path: Path) -> None:
@@ -152,13 +153,5 @@ def test_training_leaves_the_random_numbers_of_the_caller_alone(tmp_path: Path) 
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    _fit(learner, tmp_path / "checkpoint", _Recorder())
+    _fit(learner, tmp_path, _Recorder())
     assert torch.equal(torch.rand(3), expected)
-
-
-def test_logits_for_measuring_are_the_networks() -> None:
-    net = tiny_net().eval()
-    images = np.random.default_rng(0).normal(size=(2, 3, 9, 9)).astype(np.float32)
-    with torch.no_grad():
-        expected = net(torch.from_numpy(images), "b").numpy()
-    assert np.array_equal(net_logits(net, "b")(images), expected)

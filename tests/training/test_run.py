@@ -73,7 +73,7 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_ends_the_same(
     start_run(recipe, tmp_path / "straight")
     with pytest.raises(TrainingInterrupted, match=r"saved at step 3 of 8; continue with: prunus train --resume"):
         start_run(recipe, tmp_path / "stopped", [_StopAt(3, number)])
-    assert read_checkpoint(RunFolder(tmp_path / "stopped").checkpoint).step == 3
+    assert read_checkpoint(RunFolder(tmp_path / "stopped").checkpoint).position.step == 3
     resume_run(tmp_path / "stopped")
     assert _same(tmp_path / "straight", tmp_path / "stopped")
     logs = [
@@ -124,7 +124,7 @@ def test_a_run_killed_at_any_step_and_resumed_ends_with_the_same_weights_bit_for
 
 def _step(path: Path) -> int:
     file = RunFolder(path).checkpoint
-    return read_checkpoint(file).step if file.exists() else -1
+    return read_checkpoint(file).position.step if file.exists() else -1
 
 
 def test_the_same_recipe_gives_the_same_weights_and_another_seed_others(recipe: Recipe, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_every_strategy_trains_and_reports_every_domain(recipe: Recipe, tmp_path
     start_run(recipe.model_copy(update={"training": training, "method": MethodChoice(name=method)}), tmp_path / "run")
     entries = [json.loads(line) for line in RunFolder(tmp_path / "run").log.read_text().splitlines()]
     assert {name for entry in entries for name in entry["domains"]} == {"one", "two"}
-    assert open_run(tmp_path / "run").checkpoint.step == entries[-1]["step"]
+    assert open_run(tmp_path / "run").checkpoint.position.step == entries[-1]["step"]
     assert all(0 <= d["validation_accuracy"] <= 1 for entry in entries for d in entry["domains"].values())
 
 
@@ -205,7 +205,7 @@ def test_an_interrupt_while_validating_is_saved_too(recipe: Recipe, tmp_path: Pa
     rarely = recipe.training.model_copy(update={"checkpoint_seconds": 1e9})
     with pytest.raises(TrainingInterrupted, match="saved at step 4 of 8"):
         start_run(recipe.model_copy(update={"training": rarely}), tmp_path / "run", [_StopInReport()])
-    assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).step == 4
+    assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).position.step == 4
 
 
 def test_a_backbone_with_dropout_resumes_exactly_too(recipe: Recipe, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_relative_paths_mean_the_folder_where_the_run_was_begun(
 @pytest.mark.parametrize("loss", SHARING_LOSSES)
 def test_every_sharing_loss_of_the_table_trains(recipe: Recipe, tmp_path: Path, loss: str) -> None:
     start_run(recipe.model_copy(update={"sharing": Sharing(loss=loss)}), tmp_path / "run")
-    assert open_run(tmp_path / "run").checkpoint.step == 8
+    assert open_run(tmp_path / "run").checkpoint.position.step == 8
 
 
 def test_a_new_sharing_loss_and_a_new_backbone_train_prune_and_predict_by_their_rows_alone(
@@ -311,7 +311,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_readable(
         patch.setattr(os, "fsync", full)
         with pytest.raises(ValueError, match="No space left on device; existing files are unchanged"):
             resume_run(tmp_path / "run")
-    assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).step == 3
+    assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).position.step == 3
     resume_run(tmp_path / "run")
     start_run(recipe, tmp_path / "straight")
     assert _same(tmp_path / "straight", tmp_path / "run")

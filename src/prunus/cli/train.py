@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -13,6 +14,7 @@ from prunus.cli.options import Device, NoCache, Overrides
 from prunus.cli.progress import TrainingProgress
 from prunus.errors import RecipeError
 from prunus.report.tables import megabytes, percent
+from prunus.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from prunus.bundle.dtypes import DType
@@ -22,6 +24,7 @@ def train(
     recipe: Annotated[Path | None, typer.Argument(help="Recipe (TOML).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for a new run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of a run to continue.")] = None,
+    init: Annotated[Path | None, typer.Option(help="Folder of a run whose network the new run starts from.")] = None,
     final: Annotated[bool, typer.Option("--final", help="Train on the train and validation images.")] = False,
     skip_bad_images: Annotated[bool, typer.Option("--skip-bad-images", help="Skip unreadable images.")] = False,
     overrides: Overrides = None,
@@ -30,7 +33,8 @@ def train(
 ) -> None:
     """Train one network on all domains of a recipe, within its budget.
 
-    Pass a recipe with --out to start a run, or --resume to continue one.
+    Pass a recipe with --out to start a run, or --resume to continue one. Add --set training.epochs=N to --resume to
+    train a run for longer.
 
     Example: prunus train recipe.toml --out runs/a --set budget=0.5
     """
@@ -38,13 +42,13 @@ def train(
 
     flags = {"training.splits=train+validation": final, "skip_bad_images=true": skip_bad_images}
     changes = [*(overrides or ()), *(change for change, is_set in flags.items() if is_set)]
-    chosen = prunus.load_recipe(recipe, changes) if recipe else None
+    changes += [f"init={json.dumps(str(init))}"] if init else []
+    source = recipe or (RunFolder(resume).recipe if resume and changes else None)
+    chosen = prunus.load_recipe(source, changes) if source else None
     watch = [TrainingProgress(f"{resume or out}", Console())]
     if resume:
         if out:
             raise RecipeError("--resume continues in the run's own folder; remove --out")
-        if changes and not chosen:
-            raise RecipeError("a resumed run keeps its recipe; remove --set, --final and --skip-bad-images")
         run = prunus.resume(resume, watch, device, chosen, not no_cache)
     elif chosen and out:
         run = prunus.train(chosen, out, watch, device, not no_cache)

@@ -61,8 +61,9 @@ def classify_domains(
         skip_bad = recipe.skip_bad_images and not unlabelled
         images = load_images(domain, split, entry.preprocess, skip_bad, cache)
         count = num_crops(crops or recipe.evaluation.crops, choice.mirrored, entry.preprocess)
-        logits = subject.logits(choice.name)
-        labels = classify(logits, images, entry.preprocess, count, recipe.evaluation.batch_size)
+        labels = classify(
+            subject.classifier(choice.name), images, entry.preprocess, count, recipe.evaluation.batch_size
+        )
         yield Answers(choice.name, labels, images, count)
 
 

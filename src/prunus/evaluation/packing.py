@@ -18,9 +18,9 @@ def pack_run(run: TrainedRun) -> Bundle:
         "prunus": __version__,
         "torch": torch.__version__.split("+")[0],
         "backbone_sha256": run.checkpoint.identity.backbone,
-        "step": run.checkpoint.step,
-        "total_steps": run.checkpoint.total_steps,
-        "recipe": public_recipe(run.recipe).model_dump(mode="json"),
+        "step": run.checkpoint.position.step,
+        "total_steps": run.checkpoint.position.total_steps,
+        "recipe": public_recipe(run.recipe).model_dump(mode="json", exclude_defaults=True),
     }
     return pack(run.net, run.backbone, domain_entries(run), provenance)
 
@@ -40,4 +40,5 @@ def public_recipe(recipe: Recipe) -> Recipe:
     ]
     backbone = recipe.backbone.model_copy(update={"weights": Path(recipe.backbone.weights).name})
     root = recipe.root and Path(recipe.root).name
-    return recipe.model_copy(update={"domains": tuple(domains), "backbone": backbone, "root": root})
+    init = recipe.init and Path(recipe.init).name
+    return recipe.model_copy(update={"domains": tuple(domains), "backbone": backbone, "root": root, "init": init})

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prunus.backbone.device import choose_device
@@ -11,15 +12,15 @@ from prunus.bundle.manifest import DomainEntry
 from prunus.config import Recipe
 from prunus.errors import BackboneError, BundleError
 from prunus.evaluation.packing import domain_entries, pack_run
+from prunus.learning.scoring import net_classifier
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
 from prunus.methods.costs import network_costs
 from prunus.methods.table import choose_method
-from prunus.probabilities import Logits
+from prunus.probabilities import Classifier, crop_probabilities
 from prunus.recipes import parse_recipe
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import usable_processors
-from prunus.training.loop import net_logits
 from prunus.training.run import TrainedRun, open_run
 
 
@@ -28,7 +29,7 @@ class Subject:
     """Something to measure: a masked network or a model file.
 
     Args:
-        logits: domain -> function from images to logits.
+        classifier: domain -> function from stored images to probabilities.
         steps: steps done, and steps of the whole training run.
         model_bytes: None where no model file can hold the method or the network.
         bundle: what such a file holds.
@@ -36,7 +37,7 @@ class Subject:
 
     recipe: Recipe
     domains: Mapping[str, DomainEntry]
-    logits: Callable[[str], Logits]
+    classifier: Callable[[str], Classifier]
     costs: CostReport
     steps: tuple[int, int]
     dense_bytes: int
@@ -55,9 +56,9 @@ def _open_run(path: Path, device: str) -> Subject:
     return Subject(
         run.recipe,
         domain_entries(run),
-        lambda domain: net_logits(run.net, domain),
+        partial(net_classifier, run.net),
         _recipe_costs(bundle, run.recipe) if bundle else network_costs(run.net, run.backbone.probe),
-        (run.checkpoint.step, run.checkpoint.total_steps),
+        (run.checkpoint.position.step, run.checkpoint.position.total_steps),
         run.net.dense_bytes(),
         bundle_size(bundle) if bundle else None,
         bundle,
@@ -74,7 +75,7 @@ def _open_file(path: Path, device: str) -> Subject:
     return Subject(
         recipe,
         manifest.domains,
-        lambda domain: lambda images: predictor.logits(images, domain),
+        lambda domain: partial(crop_probabilities, partial(predictor.logits, domain=domain)),
         _recipe_costs(predictor.bundle, recipe),
         (manifest.provenance["step"], manifest.provenance["total_steps"]),
         manifest.dense_bytes,

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from prunus.config import Crops
 from prunus.data.loading import ImageSet
 from prunus.images import Preprocess
-from prunus.probabilities import Logits, crop_probabilities
+from prunus.probabilities import Classifier
 
 Labels = npt.NDArray[np.int64]
 
@@ -21,13 +21,9 @@ def num_crops(crops: Crops, mirrored: bool, preprocess: Preprocess) -> int:
     return 10 if mirrored else 5
 
 
-def classify(logits: Logits, images: ImageSet, preprocess: Preprocess, crops: int = 1, batch_size: int = 256) -> Labels:
+def classify(
+    classifier: Classifier, images: ImageSet, preprocess: Preprocess, crops: int = 1, batch_size: int = 256
+) -> Labels:
     """Return the most probable class of every image."""
     parts = [images.images[start : start + batch_size] for start in range(0, len(images), batch_size)]
-    labels = [crop_probabilities(logits, part, preprocess, crops).argmax(1) for part in parts]
-    return np.concatenate(labels)
-
-
-def accuracy(logits: Logits, images: ImageSet, preprocess: Preprocess, crops: int = 1, batch_size: int = 256) -> float:
-    """Return the share of images whose most probable class is the labelled one."""
-    return float((classify(logits, images, preprocess, crops, batch_size) == images.labels).mean())
+    return np.concatenate([classifier(part, preprocess, crops).argmax(1) for part in parts])

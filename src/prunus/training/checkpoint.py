@@ -13,7 +13,8 @@ from prunus.config import Recipe
 from prunus.errors import TrainingError
 from prunus.files import write_atomically
 from prunus.images import Preprocess
-from prunus.training.learner import Learner
+from prunus.learning.learner import Learner
+from prunus.training.best import Best
 
 FORMAT_VERSION = 2
 
@@ -30,20 +31,34 @@ class Identity(BaseModel):
     preprocess: dict[str, Preprocess]
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """The state after `step` of `total_steps` optimizer steps."""
+class Position(BaseModel):
+    """How far a run has come: steps done and in all, its best epoch, and whether it ended before the last step."""
+
+    model_config = ConfigDict(frozen=True)
 
     step: int
     total_steps: int
+    best: Best | None = None
+    stopped_early: bool = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to train."""
+        return self.stopped_early or self.step >= self.total_steps
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run at a position."""
+
+    position: Position
     identity: Identity
     tensors: dict[str, Tensor]
 
 
-def save_checkpoint(path: Path, learner: Learner, step: int, total_steps: int, identity: Identity) -> None:
+def save_checkpoint(path: Path, learner: Learner, position: Position, identity: Identity) -> None:
     """Replace the last checkpoint by a new one."""
-    content = identity.model_dump(mode="json")
-    header = {"format_version": FORMAT_VERSION, "step": step, "total_steps": total_steps, "identity": content}
+    header = {"format_version": FORMAT_VERSION, "identity": identity.model_dump(mode="json"), **position.model_dump()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in learner.tensors().items()}
     write_atomically(path, save(tensors, {"prunus": json.dumps(header)}))
 
@@ -61,7 +76,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
                 )
             identity = Identity.model_validate_json(json.dumps(header["identity"]))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
-            return Checkpoint(header["step"], header["total_steps"], identity, tensors)
+            return Checkpoint(Position.model_validate(header), identity, tensors)
     except FileNotFoundError:
         raise TrainingError(f"no checkpoint at {path}; train first: prunus train recipe.toml --out DIR") from None
     except (SafetensorError, OSError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:

@@ -10,15 +10,18 @@ from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.config import Recipe
 from prunus.errors import RecipeError, TrainingError
 from prunus.images import Preprocess
+from prunus.learning.learner import copy_state, network_state
 from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.recipes import load_recipe, recipe_differences, with_absolute_paths
 from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import Checkpoint, read_checkpoint
-from prunus.training.learner import copy_state, network_state
 from prunus.training.observers import Observer, Observers
 from prunus.training.setup import RecipeTraining, check_same
+
+# what a resumed run may change: none of it changes what was trained before
+CHANGEABLE = ("training.epochs", "training.patience", "training.checkpoint_seconds", "training.workers")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ def check_recipe(recipe: Recipe) -> None:
             f"strategy 'individual' trains each domain alone, but {what} needs domains to learn together; "
             'use another strategy, or method = "ba2" without a sharing loss'
         )
+    if alone and (recipe.training.keep == "best" or recipe.training.patience):
+        raise RecipeError(
+            "strategy 'individual' trains one domain after another, so no epoch is the best of all; "
+            "remove training.keep and training.patience"
+        )
 
 
 def start_run(
@@ -67,18 +75,31 @@ def resume_run(
     recipe: Recipe | None = None,
     use_cache: bool = True,
 ) -> None:
-    """Continue a run as if it had never stopped; a recipe passed along must equal the run's."""
+    """Continue a run as if it had never stopped; a recipe passed along may differ in its length only."""
     folder = RunFolder(path)
     if not folder.recipe.exists():
         raise TrainingError(f"{path} holds no run to resume; start one with: prunus train recipe.toml --out {path}")
     trained = load_recipe(folder.recipe)
-    if recipe is not None and (changes := recipe_differences(trained, with_method(recipe))):
-        raise TrainingError(
-            f"{path} was trained with another recipe ({'; '.join(changes[:3])}); "
-            "resume it without a recipe, or choose a new --out"
-        )
-    start = _read_checkpoint_of(folder, trained) if folder.checkpoint.exists() else None
+    start = _read_checkpoint_of(folder, trained, folder.checkpoint) if folder.checkpoint.exists() else None
+    if recipe is not None:
+        _check_extension(path, trained, with_method(recipe), start)
+        trained = with_method(recipe)
     RecipeTraining(trained, folder, Observers(observers), use_cache).run(device, start)
+
+
+def _check_extension(path: Path, trained: Recipe, wanted: Recipe, start: Checkpoint | None) -> None:
+    if changes := recipe_differences(trained, wanted, except_for=CHANGEABLE):
+        raise TrainingError(
+            f"{path} was trained with another recipe ({'; '.join(changes[:3])}); a resumed run may only change "
+            f"{', '.join(CHANGEABLE)}; remove the other changes, or choose a new --out"
+        )
+    if trained.training.epochs == wanted.training.epochs or start is None:
+        return
+    if wanted.training.strategy == "individual" or choose_method(wanted).method.individual:
+        raise TrainingError(f"{path} trains one domain after another and cannot be extended; start a new run")
+    done = start.position.step / start.position.total_steps * trained.training.epochs
+    if wanted.training.epochs < done:
+        raise TrainingError(f"{path} has already trained {done:.1f} epochs; training.epochs must be at least that")
 
 
 def train_or_continue(
@@ -95,7 +116,7 @@ def train_or_continue(
         raise TrainingError(
             f"{path} holds a run of another recipe ({'; '.join(changes[:3])}); remove {path} or choose another --out"
         )
-    if saved is None or saved.step < saved.total_steps:
+    if saved is None or not saved.position.is_finished:
         resume_run(path, observers, device, recipe, use_cache)
 
 
@@ -107,7 +128,8 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
             f"{path} is neither a run folder nor a model file; train a run with: prunus train recipe.toml --out {path}"
         )
     recipe = load_recipe(folder.recipe)
-    checkpoint = _read_checkpoint_of(folder, recipe)
+    keeps_best = recipe.training.keep == "best" and folder.best.exists()
+    checkpoint = _read_checkpoint_of(folder, recipe, folder.best if keeps_best else folder.checkpoint)
     backbone = load_backbone(recipe.backbone)
     check_same("backbone", checkpoint.identity.backbone, fingerprint(backbone.network))
     chosen = choose_method(recipe)
@@ -117,11 +139,11 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
     return TrainedRun(recipe, backbone, net, checkpoint.identity.preprocess, checkpoint)
 
 
-def _read_checkpoint_of(folder: RunFolder, recipe: Recipe) -> Checkpoint:
-    checkpoint = read_checkpoint(folder.checkpoint)
-    if changes := recipe_differences(recipe, checkpoint.identity.recipe):
+def _read_checkpoint_of(folder: RunFolder, recipe: Recipe, file: Path) -> Checkpoint:
+    checkpoint = read_checkpoint(file)
+    if changes := recipe_differences(recipe, checkpoint.identity.recipe, except_for=CHANGEABLE):
         raise TrainingError(
-            f"{folder.checkpoint} was saved by another recipe than {folder.recipe} ({'; '.join(changes[:3])}); "
+            f"{file} was saved by another recipe than {folder.recipe} ({'; '.join(changes[:3])}); "
             "put the run's own files back together, or train it again"
         )
     return checkpoint

@@ -1,6 +1,8 @@
 """Prepare a recipe for the training loop: data, network, identity and logs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from pydantic import ValidationError
@@ -16,13 +18,16 @@ from prunus.data.loading import ImageSet, load_images
 from prunus.errors import RecipeError, TrainingError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
+from prunus.learning.arithmetic import prepare_determinism
+from prunus.learning.feed import DomainData
+from prunus.learning.learner import Learner, copy_state, network_state
+from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method
 from prunus.run_folder import RunFolder
-from prunus.training.checkpoint import Checkpoint, Identity
-from prunus.training.feed import DomainData
-from prunus.training.learner import Learner
+from prunus.training.checkpoint import Checkpoint, Identity, read_checkpoint
 from prunus.training.loop import fit
 from prunus.training.observers import JsonlLog, Observers, TensorBoardLog
+from prunus.training.saving import Saver
 from prunus.version import __version__
 
 
@@ -38,10 +43,12 @@ class RecipeTraining:
     def run(self, device: str, start: Checkpoint | None) -> None:
         """Load the data, build the network and train it, from the beginning or from a checkpoint."""
         recipe = self.recipe
+        prepare_determinism(recipe.training)
         target = choose_device(device)
         backbone = load_backbone(recipe.backbone)
         domains = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
         data = [self._load(backbone, domain, choice) for domain, choice in zip(domains, recipe.domains, strict=True)]
+        self._check_validation(data)
         identity = Identity(
             recipe=recipe,
             backbone=fingerprint(backbone.network),
@@ -55,12 +62,15 @@ class RecipeTraining:
                 check_same(f"data of domain {name!r}", start.identity.domains.get(name), checksum)
         chosen = choose_method(recipe)
         net = adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options).to(target)
+        if recipe.init and start is None:
+            start_from(Path(recipe.init), net, identity)
         write_json(self.folder.recipe, recipe.model_dump(mode="json"))
         versions = {"prunus": __version__, "torch": torch.__version__.split("+")[0]}
         write_json(self.folder.versions, {"versions": versions})
         remove_leftovers(self.folder.path)
         logs = [JsonlLog(self.folder.log), TensorBoardLog(self.folder.tensorboard)]
-        fit(Learner(net, recipe), data, self.folder.checkpoint, identity, Observers([*logs, self.observer]), start)
+        learner = Learner(net, recipe)
+        fit(learner, data, Saver(self.folder, learner, identity), Observers([*logs, self.observer]), start)
 
     def _load(self, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:
         splits = self.recipe.training.splits
@@ -75,9 +85,39 @@ class RecipeTraining:
         validation = self._images(domain, "validation", preprocess) if held_out else None
         return DomainData(domain.name, preprocess, choice.mirrored, train, validation)
 
+    def _check_validation(self, data: Sequence[DomainData]) -> None:
+        training = self.recipe.training
+        lacking = [domain.name for domain in data if domain.validation is None]
+        if lacking and (training.keep == "best" or training.patience):
+            key = 'training.keep = "best"' if training.keep == "best" else "training.patience"
+            raise RecipeError(
+                f"{key} needs validation images, which domain {lacking[0]!r} lacks; "
+                f'add some, set training.splits = "train", or remove {key}'
+            )
+
     def _images(self, domain: Domain, split: str, preprocess: Preprocess) -> ImageSet:
         cache = default_cache() if self.use_cache else None
         return load_images(domain, split, preprocess, self.recipe.skip_bad_images, cache, self.observer.loaded)
+
+
+def start_from(path: Path, net: MultiDomainNet, identity: Identity) -> None:
+    """Copy the network of another run, which must have the same backbone, domains, classes and kind of method."""
+    folder = RunFolder(path)
+    theirs = read_checkpoint(folder.best if folder.best.exists() else folder.checkpoint)
+    if theirs.identity.classes != identity.classes or list(theirs.identity.classes) != list(identity.classes):
+        raise TrainingError(
+            f"{path} was trained on other domains or classes ({', '.join(theirs.identity.classes)}); "
+            "a run can start from one with the same domains in the same order"
+        )
+    check_same("backbone", theirs.identity.backbone, identity.backbone)
+    try:
+        copy_state(theirs.tensors, network_state(net))
+    except TrainingError:
+        theirs_method = choose_method(theirs.identity.recipe).name
+        raise TrainingError(
+            f"{path} was trained with method {theirs_method!r}, whose parameters do not fit "
+            f"{choose_method(identity.recipe).name!r}; start from a run with the same kind of parameters"
+        ) from None
 
 
 def resized(preprocess: Preprocess, choice: DomainChoice) -> Preprocess:

@@ -29,7 +29,11 @@ def resume(
     recipe: Recipe | None = None,
     use_cache: bool = True,
 ) -> Path:
-    """Continue an interrupted run; it ends with exactly the weights of a run without the interruption."""
+    """Continue an interrupted run; it ends with exactly the weights of a run without the interruption.
+
+    Args:
+        recipe: the run's recipe, to be checked or extended: training.epochs may be larger.
+    """
     resume_run(Path(run), observers, device, recipe, use_cache)
     return Path(run)
 

@@ -9,9 +9,10 @@ from prunus.backbone.probe import probe_network
 from prunus.backbone.zoo import Backbone
 from prunus.errors import TrainingError
 from prunus.images import Preprocess
+from prunus.learning.learner import Batch, Learner, copy_state, network_state
+from prunus.learning.rates import rate_factor
 from prunus.masks.binarize import binarize
 from prunus.methods.table import adapt, choose_method
-from prunus.training.learner import Batch, Learner, copy_state, network_state
 from tests.makers.tiny_training import CLASSES, tiny_net, tiny_recipe
 
 
@@ -43,7 +44,7 @@ def test_steps_equal_autograd_through_the_whole_loss_with_the_papers_formulas(na
     sgd = torch.optim.SGD([p for p in theirs.parameters() if p.requires_grad and p is not scores], lr=0.1)
     budget_multiplier, sharing_multiplier = 0.0, 0.0
     for step in range(4):
-        learner.step([_batch(1, step)], epoch=0)
+        learner.step([_batch(1, step)])
         bits = [binarize(row) for row in scores]
         excess, unshared = bits[1].mean() - 0.45, _sharing_violation(name, bits, 0.45)
         # were it not violated, torch's Adam would move the other domain by its momentum, and ours rightly not
@@ -70,7 +71,7 @@ def test_the_sharing_loss_moves_the_switches_of_domains_that_are_not_in_the_batc
     net = tiny_net()
     assert net.switches is not None
     before = net.switches.scores_DM.detach().clone()
-    Learner(net, tiny_recipe()).step([_batch(0)], epoch=0)
+    Learner(net, tiny_recipe()).step([_batch(0)])
     assert not torch.equal(net.switches.scores_DM[1], before[1])
 
 
@@ -78,7 +79,7 @@ def test_ba2_moves_only_the_domain_of_the_batch() -> None:
     net = tiny_net("ba2")
     assert net.switches is not None
     before = net.switches.scores_DM.detach().clone()
-    Learner(net, tiny_recipe(method="ba2")).step([_batch(0)], epoch=0)
+    Learner(net, tiny_recipe(method="ba2")).step([_batch(0)])
     assert torch.equal(net.switches.scores_DM[1], before[1])
     assert not torch.equal(net.switches.scores_DM[0], before[0])
 
@@ -88,7 +89,7 @@ def test_a_mixed_batch_weighs_every_image_the_same() -> None:
     net = tiny_net("feature")
     before = [head.weight.detach().clone() for head in net.heads]  # type: ignore[operator]
     small = Batch(1, _batch(1).images[:2], _batch(1).labels[:2])
-    Learner(net, recipe).step([_batch(0), small], epoch=0)
+    Learner(net, recipe).step([_batch(0), small])
     reference = tiny_net("feature")
     loss = 4 * F.cross_entropy(reference(_batch(0).images, "a"), _batch(0).labels)
     loss = loss + 2 * F.cross_entropy(reference(small.images, "b"), small.labels)
@@ -101,7 +102,7 @@ def test_a_mixed_batch_weighs_every_image_the_same() -> None:
 def test_learning_rates_drop_at_shares_of_the_epochs(epoch: int, expected: float) -> None:
     recipe = tiny_recipe(training={"epochs": 10, "lr": 1.0, "lr_drops": [0.5, 0.8]})
     learner = Learner(tiny_net(), recipe)
-    learner.step([_batch(0)], epoch)
+    learner.step([_batch(0)], rate_factor(recipe.training, epoch, epoch / 10))
     assert learner.sgd.param_groups[0]["lr"] == pytest.approx(expected)
 
 
@@ -111,7 +112,8 @@ def test_the_learning_rate_of_the_switches_drops_too(epoch: int, drop: float) ->
     net = tiny_net()
     assert net.switches is not None
     before = net.switches.scores_DM.detach().clone()
-    Learner(net, tiny_recipe(training=training)).step([_batch(0)], epoch)
+    recipe = tiny_recipe(training=training)
+    Learner(net, recipe).step([_batch(0)], rate_factor(recipe.training, epoch, epoch / 10))
     # whatever the gradient, the first step of Adam is as long as its learning rate
     moved = (net.switches.scores_DM.detach() - before).abs().max()
     assert float(moved) == pytest.approx(0.002 * drop, rel=1e-3)
@@ -144,8 +146,8 @@ def test_a_fixed_sharing_weight_stays_and_a_learned_one_climbs() -> None:
     fixed, learned = Learner(tiny_net(), tiny_recipe(sharing={"weight": 0.5})), Learner(tiny_net(), tiny_recipe())
     seen = []
     for _ in range(3):
-        fixed.step([_batch(0)], 0)
-        learned.step([_batch(0)], 0)
+        fixed.step([_batch(0)])
+        learned.step([_batch(0)])
         seen.append(float(learned.sharing_multiplier))
     assert float(fixed.sharing_multiplier) == 0.5
     assert 0 < seen[0] < seen[1] < seen[2]
@@ -154,14 +156,14 @@ def test_a_fixed_sharing_weight_stays_and_a_learned_one_climbs() -> None:
 def test_state_taken_out_and_put_back_goes_on_bit_for_bit() -> None:
     straight, recipe = Learner(tiny_net(), tiny_recipe()), tiny_recipe()
     for step in range(6):
-        straight.step([_batch(step % 2, step)], 0)
+        straight.step([_batch(step % 2, step)])
     first = Learner(tiny_net(), recipe)
     for step in range(3):
-        first.step([_batch(step % 2, step)], 0)
+        first.step([_batch(step % 2, step)])
     second = Learner(tiny_net(), recipe)
     second.restore({name: tensor.clone() for name, tensor in first.tensors().items()})
     for step in range(3, 6):
-        second.step([_batch(step % 2, step)], 0)
+        second.step([_batch(step % 2, step)])
     expected, found = straight.tensors(), second.tensors()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
@@ -177,7 +179,7 @@ def test_coarse_switches_feel_the_losses_of_all_their_kernels(granularity: str) 
         "t", network, Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1)), probe_network(network, 9)
     )
     nets = [adapt(backbone, CLASSES, "union", options=choose_method(recipe).options) for _ in range(2)]
-    Learner(nets[0], recipe).step([_batch(1)], epoch=0)
+    Learner(nets[0], recipe).step([_batch(1)])
     ours, theirs = nets[0].switches, nets[1].switches
     assert ours is not None
     assert theirs is not None

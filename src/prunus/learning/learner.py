@@ -3,22 +3,22 @@
 Legend: D = domains, M = switches of a domain, K = kernels, B = batch.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from prunus.config import Recipe
+from prunus.config import Recipe, Training
 from prunus.errors import TrainingError
+from prunus.learning.row_adam import RowAdam
 from prunus.losses.budget import budget_constraint
 from prunus.losses.duals import ascend
 from prunus.losses.sharing import PENALTIES, find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 from prunus.methods.table import choose_method
-from prunus.training.row_adam import RowAdam
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,12 @@ class Batch:
     domain: int
     images: Tensor
     labels: Tensor
+    class_weights: Tensor | None = None
+
+    def split(self, count: int) -> Iterator["Batch"]:
+        """Split a batch into `count` parts, or one per image if there are fewer images."""
+        for images, labels in zip(self.images.chunk(count), self.labels.chunk(count), strict=True):
+            yield replace(self, images=images, labels=labels)
 
 
 class Learner:
@@ -39,14 +45,7 @@ class Learner:
         self.chosen = choose_method(recipe)
         training = recipe.training
         rows = [parameter for adapter in net.adapters for parameter in adapter.adam_rows()]
-        row_ids = {id(parameter) for parameter in rows}
-        others = [p for p in net.parameters() if p.requires_grad and id(p) not in row_ids]
-        # matrices and kernels that a method learns inside the network, as opposed to heads, norms and scores
-        weights = {id(p) for adapter in net.adapters for p in adapter.parameters() if p.ndim > 1}
-        groups = [
-            {"params": [p for p in others if id(p) not in weights], "base_lr": training.lr},
-            {"params": [p for p in others if id(p) in weights], "base_lr": training.weight_lr or training.lr},
-        ]
+        groups = parameter_groups(net, rows, training)
         on_gpu = net.device.type == "cuda"
         self.sgd = torch.optim.SGD(groups, lr=training.lr, momentum=training.momentum, fused=on_gpu)
         if on_gpu:  # rates are tensors there, so that a captured step can read them
@@ -67,16 +66,10 @@ class Learner:
         # this epoch's sum of losses, correct answers and images seen
         self.tally_D3 = torch.zeros(len(net.domains), 3, dtype=torch.float64, device=net.device)
 
-    def step(self, batches: Sequence[Batch], epoch: int) -> None:
-        """Take one optimizer step at the rates of an epoch."""
-        self.set_rates(self.rate_factor(epoch))
+    def step(self, batches: Sequence[Batch], factor: float = 1.0) -> None:
+        """Take one optimizer step at a factor of the learning rates."""
+        self.set_rates(factor)
         self.update(batches)
-
-    def rate_factor(self, epoch: int) -> float:
-        """Return the factor of all learning rates in an epoch."""
-        training = self.recipe.training
-        drops = sum(epoch >= round(share * training.epochs) for share in training.lr_drops)
-        return float(training.lr_drop_factor**drops)
 
     def set_rates(self, factor: float) -> None:
         """Set all learning rates to a factor of the recipe's; on a GPU nothing waits for it."""
@@ -97,7 +90,8 @@ class Learner:
             adam.parameter.grad = None
         total = sum(len(batch.labels) for batch in batches)
         for batch in batches:
-            self._learn(batch, total)
+            for part in batch.split(self.recipe.training.accumulate):
+                self._learn(part, total)
         self.sgd.step()
         active_D = torch.stack([self._is_domain_DD[batch.domain] for batch in batches]).any(0)
         switches = self.net.switches
@@ -106,15 +100,21 @@ class Learner:
             is_switches = switches is not None and adam.parameter is switches.scores_DM
             adam.step(moved_D if is_switches else active_D, self.switch_lr)
 
+    def autocast(self) -> torch.autocast:
+        """Return the context in which the network computes."""
+        # a captured step must cast weights itself instead of finding them in a cache
+        return torch.autocast(self.net.device.type, torch.bfloat16, enabled=self.uses_bfloat16, cache_enabled=False)
+
     def _learn(self, batch: Batch, total: int) -> None:
         domain = self.net.domains[batch.domain]
         images = batch.images
         if images.is_cuda:
             images = images.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.uses_bfloat16, cache_enabled=False):
+        with self.autocast():
             logits = self.net(images, domain)
-        logits = logits.float()
-        loss = F.cross_entropy(logits, batch.labels, reduction="sum")
+        logits = logits.float() if self.uses_bfloat16 else logits
+        smoothing = self.recipe.training.label_smoothing
+        loss = F.cross_entropy(logits, batch.labels, batch.class_weights, label_smoothing=smoothing, reduction="sum")
         extra = self.net.extra_loss(domain, logits, batch.labels)
         whole = loss if extra is None else loss + len(batch.labels) * extra
         (whole / total).backward()  # type: ignore[no-untyped-call]
@@ -166,8 +166,24 @@ class Learner:
         """Continue from state that `tensors` returned."""
         for name, parameter in self.net.named_parameters():
             if f"momentum/{name}" in tensors:
-                self.sgd.state[parameter]["momentum_buffer"] = tensors[f"momentum/{name}"].to(parameter.device)
+                self.sgd.state[parameter]["momentum_buffer"] = torch.empty_like(parameter)  # also in memory format
         copy_state(tensors, self.tensors())
+
+
+def parameter_groups(net: MultiDomainNet, rows: Sequence[Tensor], training: Training) -> list[dict[str, object]]:
+    """Sort the parameters that SGD learns by learning rate and weight decay; `rows` are Adam's."""
+    row_ids = {id(parameter) for parameter in rows}
+    inside = {id(parameter) for adapter in net.adapters for parameter in adapter.parameters()}
+    groups: dict[tuple[float, float], list[Tensor]] = {}
+    for parameter in net.parameters():
+        if not parameter.requires_grad or id(parameter) in row_ids:
+            continue
+        is_matrix = parameter.ndim > 1  # or a kernel, as opposed to biases, norms and scores
+        rate = (training.weight_lr or training.lr) if is_matrix and id(parameter) in inside else training.lr
+        groups.setdefault((rate, training.weight_decay if is_matrix else 0.0), []).append(parameter)
+    return [
+        {"params": parameters, "base_lr": rate, "weight_decay": decay} for (rate, decay), parameters in groups.items()
+    ]
 
 
 def network_state(net: MultiDomainNet) -> dict[str, Tensor]:

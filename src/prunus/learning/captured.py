@@ -1,0 +1,72 @@
+"""Replay steps as CUDA graphs: one launch instead of thousands, with the Python of a step run only once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from prunus.learning.feed import Feed, Inputs
+from prunus.learning.learner import Learner
+
+
+@dataclass(frozen=True)
+class _Captured:
+    """A graph and the buffers from which it reads the inputs of a batch."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: Inputs
+
+
+class StepRunner:
+    """Runs optimizer steps, captured if that is possible.
+
+    A step of a domain and a batch size first runs normally. Its second run captures it, and all others replay the
+    graph. Steps that mix domains, and methods whose step cannot be captured, always run normally.
+    """
+
+    def __init__(self, learner: Learner, feeds: Sequence[Feed]) -> None:
+        self._learner = learner
+        self._feeds = feeds
+        self._graphs: dict[tuple[int, int], _Captured | None] = {}  # (domain, batch size); None: seen once
+        self.captures = learner.recipe.training.cuda_graphs and learner.net.device.type == "cuda"
+        self._pool = torch.cuda.graph_pool_handle() if self.captures else None
+
+    def run(self, domains: Sequence[int], drawn: Sequence[Inputs], factor: float) -> None:
+        """Take one optimizer step on what was drawn for each domain, at a factor of the learning rates."""
+        self._learner.set_rates(factor)
+        captured = self._captured(domains[0], drawn[0]) if self.captures and len(domains) == 1 else None
+        if captured is None:
+            self._learner.update(
+                [self._feeds[domain].batch(self._send(inputs)) for domain, inputs in zip(domains, drawn, strict=True)]
+            )
+            return
+        for buffer, tensor in zip(captured.inputs, drawn[0], strict=True):
+            buffer.copy_(tensor, non_blocking=True)
+        captured.graph.replay()
+
+    def _captured(self, domain: int, inputs: Inputs) -> _Captured | None:
+        key = (domain, len(inputs[0]))
+        if key not in self._graphs:
+            self._graphs[key] = None  # the first run creates momentum buffers and compiles, which a capture must not do
+            return None
+        captured = self._graphs[key] or self._capture(domain, inputs)
+        self._graphs[key] = captured
+        self.captures = captured is not None
+        return captured
+
+    def _capture(self, domain: int, inputs: Inputs) -> _Captured | None:
+        static = self._send(inputs)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool):
+                self._learner.update([self._feeds[domain].batch(static)])
+        except RuntimeError:  # the step reads a value back, or allocates where a graph must not
+            torch.cuda.synchronize()
+            return None
+        return _Captured(graph, static)
+
+    def _send(self, inputs: Inputs) -> Inputs:
+        device = self._learner.net.device
+        return tuple(tensor.to(device, non_blocking=True) for tensor in inputs)

@@ -1,0 +1,91 @@
+"""Read the progress of a learner without making a GPU wait for it.
+
+Legend: D = domains, K = kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prunus.learning.learner import Learner
+from prunus.run_folder import DomainProgress, EpochReport
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """Numbers on their way from the device; on a CPU they have arrived at once."""
+
+    epoch: int
+    step: int
+    numbers: Tensor
+    copied: torch.cuda.Event | None
+
+    def has_arrived(self) -> bool:
+        return self.copied is None or bool(self.copied.query())  # type: ignore[no-untyped-call]
+
+
+class Reporter:
+    """Turns the state of a learner into reports."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+        self._pending: _Pending | None = None
+
+    def request(self, epoch: int, step: int) -> None:
+        """Start to read the state after a step, unless an earlier request is still on its way."""
+        if self._pending is None:
+            self._pending = self._send(epoch, step)
+
+    def arrived(self) -> EpochReport | None:
+        """Return the report that was requested as soon as it has arrived."""
+        pending = self._pending
+        if pending is None or not pending.has_arrived():
+            return None
+        self._pending = None
+        return _report(self._learner, pending, {})
+
+    def read(self, epoch: int, step: int, validation: Mapping[str, float]) -> EpochReport:
+        """Wait for the state after a step; `validation` holds accuracies by domain."""
+        self._pending = None
+        pending = self._send(epoch, step)
+        if pending.copied:
+            pending.copied.synchronize()
+        return _report(self._learner, pending, validation)
+
+    def _send(self, epoch: int, step: int) -> _Pending:
+        numbers = _numbers(self._learner)
+        if not numbers.is_cuda:
+            return _Pending(epoch, step, numbers, None)
+        on_host = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+        on_host.copy_(numbers, non_blocking=True)
+        copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        copied.record()
+        return _Pending(epoch, step, on_host, copied)
+
+
+@torch.no_grad()
+def _numbers(learner: Learner) -> Tensor:
+    """Return everything a report needs as one vector on the device."""
+    switches = learner.net.switches
+    count = len(learner.net.domains)
+    mask_DK = switches.kernel_masks() if switches else torch.ones(count, 1, device=learner.net.device).bool()
+    columns_D5 = torch.cat(
+        [learner.tally_D3, mask_DK.double().mean(1)[:, None], learner.budget_multiplier_D.double()[:, None]], 1
+    )
+    shares = [mask_DK.any(0).double().mean(), mask_DK.all(0).double().mean(), learner.sharing_multiplier.double()]
+    return torch.cat([columns_D5.flatten(), torch.stack(shares)])
+
+
+def _report(learner: Learner, pending: _Pending, validation: Mapping[str, float]) -> EpochReport:
+    *columns, union, intersection, sharing_multiplier = pending.numbers.tolist()
+    progress: dict[str, DomainProgress] = {}
+    for name, row in zip(learner.net.domains, np.reshape(columns, (-1, 5)).tolist(), strict=True):
+        loss, correct, seen, usage, multiplier = row
+        if seen:  # the strategy may train domains one after another
+            progress[name] = DomainProgress(loss / seen, correct / seen, validation.get(name), usage, multiplier)
+    return EpochReport(pending.epoch, pending.step, progress, union, intersection, sharing_multiplier)

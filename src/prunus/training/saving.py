@@ -1,0 +1,97 @@
+"""What a training run saves, and when: the last state, the best state, and never a state that is not finite."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import NoReturn
+
+import torch
+
+from prunus.errors import TrainingError
+from prunus.learning.learner import Learner
+from prunus.run_folder import EpochReport, RunFolder
+from prunus.training.best import better
+from prunus.training.checkpoint import Checkpoint, Identity, Position, save_checkpoint
+
+
+class Saver:
+    """Writes the checkpoints of one run and knows how far it has come."""
+
+    def __init__(self, folder: RunFolder, learner: Learner, identity: Identity) -> None:
+        self._folder = folder
+        self._learner = learner
+        self._identity = identity
+        self._training = learner.recipe.training
+        self._saved_at = time.monotonic()
+        self.position = Position(step=0, total_steps=0)
+
+    def begin(self, total_steps: int, start: Checkpoint | None) -> None:
+        """Begin a run, or continue one; a run that starts from another one no longer needs that one afterwards."""
+        if start is None:
+            self.position = Position(step=0, total_steps=total_steps)
+            if self._learner.recipe.init:
+                self.save()
+            return
+        self._learner.restore(start.tensors)
+        ended = start.position.stopped_early and start.identity.recipe == self._identity.recipe  # and not extended
+        self.position = start.position.model_copy(update={"total_steps": total_steps, "stopped_early": ended})
+
+    def move_to(self, step: int) -> None:
+        """Note that a step is done."""
+        self.position = self.position.model_copy(update={"step": step})
+
+    def judge(self, report: EpochReport) -> None:
+        """Save an epoch that is better than all before it, or end the run if none was for too long."""
+        training = self._training
+        budget = self._learner.recipe.budget if self._learner.chosen.method.has_budget else None
+        if best := better(self.position.best, report, budget):
+            self.position = self.position.model_copy(update={"best": best})
+            if training.keep == "best":
+                self._check_state()
+                save_checkpoint(self._folder.best, self._learner, self.position, self._identity)
+        elif training.patience and (best := self.position.best) and report.epoch - best.epoch >= training.patience:
+            self.position = self.position.model_copy(update={"stopped_early": True})
+
+    def is_due(self) -> bool:
+        """Return whether the last checkpoint is old enough for a new one."""
+        return time.monotonic() - self._saved_at > self._training.checkpoint_seconds
+
+    def save(self) -> None:
+        """Replace the last checkpoint, if the state is finite."""
+        self._check_state()
+        save_checkpoint(self._folder.checkpoint, self._learner, self.position, self._identity)
+        self._saved_at = time.monotonic()
+
+    def _check_state(self) -> None:
+        """Refuse to save a state that is not finite; a GPU is waited for once."""
+        state = {name: tensor for name, tensor in self._learner.tensors().items() if tensor.is_floating_point()}
+        finite = torch.stack([torch.isfinite(tensor).all() for tensor in state.values()]).tolist()
+        lost = [name for name, is_finite in zip(state, finite, strict=True) if not is_finite]
+        if "tally" in lost:
+            finite_D = torch.isfinite(self._learner.tally_D3).all(1).tolist()
+            self._refuse_loss(self._learner.net.domains[finite_D.index(False)], self.position.step)
+        if lost:
+            raise TrainingError(f"{lost[0]} is no longer finite at step {self.position.step}; {self._advice()}")
+
+    def _advice(self) -> str:
+        file = self._folder.checkpoint
+        saved = f"the last good state is in {file}" if file.exists() else "nothing was saved yet"
+        return f"{saved}; try a smaller training.lr"
+
+    def check(self, report: EpochReport) -> None:
+        """Refuse to go on with a loss that is not a number."""
+        lost = [name for name, domain in report.domains.items() if not math.isfinite(domain.loss)]
+        if lost:
+            self._refuse_loss(lost[0], report.step)
+
+    def _refuse_loss(self, domain: str, step: int) -> NoReturn:
+        raise TrainingError(f"the loss of domain {domain!r} is not a number at step {step}; {self._advice()}")
+
+    def how_to_continue(self) -> str:
+        """Return the sentence for a user who interrupted the run."""
+        position = self.position
+        return (
+            f"saved at step {position.step} of {position.total_steps}; "
+            f"continue with: prunus train --resume {self._folder.path}"
+        )
