@@ -49,9 +49,10 @@ learning: config data images losses masks methods probabilities
 training: backbone config data images learning losses masks methods recipes run_folder
 evaluation: backbone bundle config data learning lowering measure methods probabilities recipes runtime timing training
 comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
-verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx recipes report
-    run_folder runtime samples serving timing training
-cli: benchmarks bundle config data measure onnx recipes report run_folder serving training verbs
+pretraining: backbone benchmarks config data evaluation methods recipes run_folder training
+verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx pretraining
+    recipes report run_folder runtime samples serving timing training
+cli: backbone benchmarks bundle config data measure onnx recipes report run_folder serving training verbs
 __main__: cli
 """
 IMPORTS = {
@@ -61,7 +62,7 @@ IMPORTS = {
 # every other room must work without torch
 WITH_TORCH = {
     *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
-    *("evaluation", "comparison", "verbs"),
+    *("evaluation", "comparison", "pretraining", "verbs"),
 }
 
 

@@ -1,6 +1,7 @@
 # the public names, each imported on first use: running a model must not import what trains one
 from .config import Recipe as Recipe
 from .errors import PrunusError as PrunusError
+from .pretraining.recipe import pretraining_recipe as pretraining_recipe
 from .recipes import load_recipe as load_recipe
 from .recipes import parse_recipe as parse_recipe
 from .runtime.predictor import Prediction as Prediction
@@ -15,6 +16,7 @@ from .verbs.evaluate import evaluate as evaluate
 from .verbs.export import export as export
 from .verbs.inspect import inspect as inspect
 from .verbs.load_network import load_network as load_network
+from .verbs.pretrain import pretrain as pretrain
 from .verbs.prune import prune as prune
 from .verbs.report import write_report as write_report
 from .verbs.score import score_accuracies as score_accuracies

@@ -1,5 +1,6 @@
 """Read recipes from TOML, JSON or plain data, fill in benchmarks and explain mistakes."""
 
+import copy
 import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -46,6 +47,14 @@ def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Rec
         raise RecipeError(f"the recipe contains an invalid path: {error}") from None
 
 
+def with_overrides(content: Mapping[str, object], overrides: Sequence[str]) -> dict[str, object]:
+    """Apply overrides such as `training.epochs=5` to a recipe in the form of plain data."""
+    changed: dict[str, object] = copy.deepcopy(dict(content))
+    for override in overrides:
+        _override(changed, override)
+    return changed
+
+
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe file (TOML or JSON) and apply overrides such as `training.epochs=5`."""
     path = Path(path)
@@ -58,9 +67,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         raise RecipeError(f"{path} is not valid {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
     if not isinstance(content, dict):
         raise RecipeError(f"{path} must hold a table of recipe keys, got a {type(content).__name__}")
-    for override in overrides:
-        _override(content, override)
-    return parse_recipe(content, path.parent)
+    return parse_recipe(with_overrides(content, overrides), path.parent)
 
 
 def recipe_differences(ours: Recipe, theirs: Recipe, except_for: Collection[str] = ()) -> list[str]:

@@ -5,15 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
+from prunus.backbone.card import write_backbone
 from prunus.backbone.weights import read_weights
+from prunus.backbone.wrn import wrn14_2
 from prunus.backbone.zoo import ZOO, ZooEntry, load_backbone
 from prunus.config import BackboneChoice, DomainChoice
 from prunus.data.layouts import open_domain
 from prunus.data.loading import load_images
 from prunus.errors import BackboneError, UnknownNameError
 from prunus.samples import bundled
+from tests.makers.backbone_cards import tiny_card
 
 STUDY = Path(__file__).parents[3] / "shared" / "study_domains"
 
@@ -65,3 +69,15 @@ def test_an_unknown_backbone_names_the_nearest() -> None:
 def test_a_resize_below_the_input_size_of_the_network_is_refused() -> None:
     with pytest.raises(BackboneError, match=r"backbone\.resize must be at least the input size of wrn14_2, 32; got 20"):
         load_backbone(BackboneChoice(name="wrn14_2", weights="random", resize=20))
+
+
+def test_a_weights_file_with_a_card_brings_its_own_preprocessing(tmp_path: Path) -> None:
+    file = tmp_path / "w.safetensors"
+    write_backbone(file, wrn14_2().state_dict(), tiny_card(size=24, resize=25), "{}")
+    assert load_backbone(BackboneChoice(name="wrn14_2", weights=str(file))).preprocess == tiny_card().preprocess
+    larger = load_backbone(BackboneChoice(name="wrn14_2", weights=str(file), size=48)).preprocess
+    assert (larger.size, larger.resize, larger.mean) == (48, 54, (0.1, 0.2, 0.3))
+    assert load_backbone(BackboneChoice(name="wrn14_2", weights=str(file), resize=30)).preprocess.resize == 30
+    save_file(wrn14_2().state_dict(), file)  # without a card: as in the table
+    plain = load_backbone(BackboneChoice(name="wrn14_2", weights=str(file))).preprocess
+    assert (plain.size, plain.resize, plain.mean) == (32, 36, ZOO["wrn14_2"].mean)

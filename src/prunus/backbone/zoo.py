@@ -1,12 +1,13 @@
 """The table of bundled networks; all others come from timm."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from prunus.backbone.card import BackboneCard, read_card
 from prunus.backbone.probe import Probe, probe_network
 from prunus.backbone.standardized import bake_standardized
 from prunus.backbone.timm_networks import TIMM_PREFIX, build_timm, fetch_timm_weights, timm_names, timm_preprocess
@@ -54,11 +55,17 @@ def load_backbone(choice: BackboneChoice) -> Backbone:
     with torch.random.fork_rng(devices=[]):  # random weights are the same every time
         torch.manual_seed(0)
         network = _build(choice.name)
+    card = None
     if choice.weights != "random":
-        tensors = _pretrained(choice.name) if choice.weights == "pretrained" else read_weights(Path(choice.weights))
+        file = _pretrained(choice.name) if choice.weights == "pretrained" else Path(choice.weights)
+        tensors = read_weights(file)
+        card = read_card(file)
+        if card:
+            _check_name(card, choice.name, file)
+            network = bake_standardized(network)  # it was trained with plain convolutions
         fill(network, tensors, choice.name)
     network = bake_standardized(network)
-    preprocess = _preprocess(choice)
+    preprocess = _preprocess(choice, card)
     return Backbone(choice.name, network, preprocess, probe_network(network, preprocess.size))
 
 
@@ -70,18 +77,29 @@ def _build(name: str) -> nn.Module:
     raise UnknownNameError("backbone", name, [*ZOO, f"{TIMM_PREFIX}<any timm network>", *timm_names(name)])
 
 
-def _pretrained(name: str) -> Mapping[str, Tensor]:
-    if name in ZOO:
-        return read_weights(bundled("backbones") / ZOO[name].file)
-    return read_weights(fetch_timm_weights(name))
+def _check_name(card: BackboneCard, name: str, file: Path) -> None:
+    if card.name != name:
+        raise BackboneError(
+            f"{file} holds the weights of {card.name}, but the recipe's backbone is {name}; "
+            f'set backbone.name = "{card.name}", or choose another file'
+        )
 
 
-def _preprocess(choice: BackboneChoice) -> Preprocess:
+def _pretrained(name: str) -> Path:
+    return bundled("backbones") / ZOO[name].file if name in ZOO else fetch_timm_weights(name)
+
+
+def _preprocess(choice: BackboneChoice, card: BackboneCard | None) -> Preprocess:
+    """Return a network's preprocessing: that of its weights file, if the file has a card, or that of the table."""
     entry = ZOO.get(choice.name)
-    size, mean, std = (entry.size, entry.mean, entry.std) if entry else timm_preprocess(choice.name)
-    size = choice.size or size
+    if card:
+        trained, mean, std = card.preprocess.size, card.preprocess.mean, card.preprocess.std
+    else:
+        trained, mean, std = (entry.size, entry.mean, entry.std) if entry else timm_preprocess(choice.name)
+    size = choice.size or trained
     if choice.resize and choice.resize < size:
         raise BackboneError(
             f"backbone.resize must be at least the input size of {choice.name}, {size}; got {choice.resize}"
         )
-    return Preprocess(size=size, resize=choice.resize or max(size, round(size * 9 / 8)), mean=mean, std=std)
+    resize = card.preprocess.resize if card and size == trained else max(size, round(size * 9 / 8))
+    return Preprocess(size=size, resize=choice.resize or resize, mean=mean, std=std)

@@ -1,4 +1,4 @@
-"""Commands that make a model: `train` and `prune`."""
+"""Commands that make a model: `train`, `prune` and `pretrain`."""
 
 from __future__ import annotations
 
@@ -77,4 +77,34 @@ def prune(
         f"{path}: {megabytes(path.stat().st_size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}), "
         f"{percent(bundle_costs(bundle).union())} of the kernels kept; the dense backbone alone has "
         f"{megabytes(bundle.manifest.dense_bytes)}"
+    )
+
+
+def pretrain(
+    images: Annotated[str, typer.Argument(help="Folder or zip file of classes, with a train split.")],
+    out: Annotated[Path, typer.Option(help="Weights file to write (.safetensors); its run is kept beside it.")],
+    backbone: Annotated[str, typer.Option(help="Network to train; see prunus zoo.")] = "wrn28_4",
+    size: Annotated[int | None, typer.Option(help="Input pixels.", show_default="the network's")] = None,
+    epochs: Annotated[int, typer.Option(help="Length of training.")] = 90,
+    overrides: Overrides = None,
+    device: Device = "auto",
+    no_cache: NoCache = False,
+) -> None:
+    """Train a backbone from random weights on a folder of classes.
+
+    Recipes use its file as backbone.weights. The same command continues an interrupted run.
+
+    Example: prunus pretrain data/imagenet --out backbones/mine.safetensors
+    """
+    from prunus.backbone.card import read_card
+
+    recipe = prunus.pretraining_recipe(images, backbone, size, epochs, overrides or ())
+    path = prunus.pretrain(recipe, out, [TrainingProgress(f"{out}", Console())], device, not no_cache)
+    card = read_card(path)
+    assert card is not None  # it was just written
+    speed = f", {card.images_per_second:,.0f} images/s" if card.images_per_second else ""
+    typer.echo(
+        f"{path}: {card.name} at {card.preprocess.size} px, {len(card.classes)} classes, {card.images:,} images, "
+        f"validation accuracy {percent(card.accuracy)}{speed}\n"
+        f'Use it in a recipe: backbone = {{ name = "{card.name}", weights = "{path}" }}'
     )

@@ -1,0 +1,1 @@
+"""Trains a backbone from a folder of classes."""

@@ -1,0 +1,75 @@
+"""Train a backbone in a run folder and write it as one weights file."""
+
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from prunus.backbone.card import BackboneCard, write_backbone
+from prunus.config import Recipe
+from prunus.data.layouts import open_domain
+from prunus.errors import RecipeError, TrainingInterrupted
+from prunus.evaluation.classifying import classify_domains
+from prunus.evaluation.packing import public_recipe
+from prunus.evaluation.subject import open_subject
+from prunus.run_folder import EpochReport, RunFolder
+from prunus.training.observers import Observer
+from prunus.training.run import open_run, train_or_continue
+from prunus.version import __version__
+
+SUFFIX = ".safetensors"
+
+
+def train_backbone(
+    recipe: Recipe, out: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
+) -> None:
+    """Train a recipe in the folder beside `out`, or continue there, and write the network to `out`."""
+    if out.suffix != SUFFIX:
+        raise RecipeError(f"the weights file must end in {SUFFIX}, as in backbones/mine{SUFFIX}; got {out}")
+    if out.is_dir():
+        raise RecipeError(f"{out} is a folder; name a file for the weights")
+    if len(recipe.domains) != 1 or recipe.method is None or recipe.method.name != "finetune":
+        raise RecipeError('a backbone is trained on one domain with method = "finetune"; see prunus.pretraining_recipe')
+    run = out.with_suffix("")
+    try:
+        train_or_continue(recipe, run, observers, device, use_cache)
+    except TrainingInterrupted as stop:
+        saved = str(stop).partition(";")[0]
+        raise TrainingInterrupted(f"{saved} in {run}; the same command continues") from None
+    _write(run, out, device, use_cache)
+
+
+def _write(run: Path, out: Path, device: str, use_cache: bool) -> None:
+    trained = open_run(run, "cpu")
+    recipe = trained.recipe
+    (choice,) = recipe.domains
+    domain = open_domain(choice, recipe.training.validation_share)
+    images = len(domain.split(recipe.training.splits))
+    held_out = recipe.training.splits == "train" and domain.validation
+    card = BackboneCard(
+        name=recipe.backbone.name,
+        preprocess=trained.preprocess[choice.name],
+        trained_on=choice.name,
+        classes=domain.classes,
+        images=images,
+        epochs=recipe.training.epochs,
+        accuracy=_validation_accuracy(run, device, use_cache) if held_out else None,
+        images_per_second=images_per_second(RunFolder(run).epochs(), images),
+        prunus=__version__,
+    )
+    (head,) = trained.net.heads
+    tensors = {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
+    tensors |= trained.net.tensors(choice.name)
+    write_backbone(out, tensors, card, public_recipe(recipe).model_dump_json())
+
+
+def _validation_accuracy(run: Path, device: str, use_cache: bool) -> float:
+    (answers,) = classify_domains(open_subject(run, device), "validation", use_cache=use_cache)
+    return answers.accuracy()
+
+
+def images_per_second(epochs: Sequence[EpochReport], images: int) -> float | None:
+    """Return the training images per second of the median epoch; epochs before the last resume count too."""
+    times = [0.0, *(epoch.seconds for epoch in epochs)]
+    taken = [after - before for before, after in pairwise(times) if after > before]
+    return images / statistics.median(taken) if taken else None
