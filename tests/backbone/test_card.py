@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from prunus.backbone.card import KEY, BackboneCard, read_card, write_backbone
+from prunus.backbone.card import KEY, read_card, write_backbone
 from prunus.backbone.zoo import ZOO
 from prunus.errors import BackboneError
 from prunus.samples import bundled
@@ -68,9 +68,3 @@ def test_a_file_that_was_cut_short_is_refused(tmp_path: Path, size: int) -> None
         read_card(file)
     with pytest.raises(BackboneError, match=r"cannot read the weights .*none"):
         read_card(tmp_path / "none.safetensors")
-
-
-def test_a_card_is_frozen() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        tiny_card().name = "other"  # type: ignore[misc]
-    assert isinstance(tiny_card(), BackboneCard)
