@@ -35,7 +35,7 @@ from prunus.learning.arithmetic import arithmetic
 from prunus.learning.captured import StepRunner
 from prunus.learning.feed import DomainData, Feed, Inputs, StepJob, drawing, make_feeds
 from prunus.learning.learner import Learner
-from prunus.methods.table import adapt
+from prunus.methods.table import adapt, choose_method
 from prunus.timing.machine import describe_machine
 
 IMAGES = 512  # of a domain
@@ -65,11 +65,16 @@ def make_recipe(backbone: Backbone, domains: int, batch: int) -> Recipe:
 
 def ours(backbone: Backbone, device: torch.device, domains: int, batch: int) -> Callable[[], None]:
     """Return our step, warmed up: every domain has run, and is captured on a GPU."""
-    recipe = make_recipe(backbone, domains, batch)
-    names = [choice.name for choice in recipe.domains]
-    net = adapt(backbone, dict.fromkeys(names, tuple(map(str, range(CLASSES)))), "union").to(device)
+    return recipe_step(backbone, device, make_recipe(backbone, domains, batch))
+
+
+def recipe_step(backbone: Backbone, device: torch.device, recipe: Recipe) -> Callable[[], None]:
+    """Return the step of a recipe on random images, warmed up."""
+    names, batch = [choice.name for choice in recipe.domains], recipe.training.batch_size
+    classes = dict.fromkeys(names, tuple(map(str, range(CLASSES))))
+    net = adapt(backbone, classes, choose_method(recipe).name).to(device)
     learner = Learner(net, recipe)
-    feeds = make_feeds(make_data(backbone, domains), device, recipe)
+    feeds = make_feeds(make_data(backbone, len(names)), device, recipe)
     runner = StepRunner(learner, feeds)
     steps = drawn_steps(feeds, batch, device)
 
@@ -77,7 +82,7 @@ def ours(backbone: Backbone, device: torch.device, domains: int, batch: int) -> 
         domain, inputs = next(steps)
         runner.run([domain], [inputs], 1.0)
 
-    for _ in range(domains * IMAGES // batch if device.type == "cuda" else 2):
+    for _ in range(max(3, len(names) * IMAGES // batch) if device.type == "cuda" else 2):
         step()
     return step
 
