@@ -23,6 +23,7 @@ class EpochReport:
 
     Args:
         seconds: training time so far.
+        images_per_second: training images of this epoch, with the time of validation (0 if unknown).
     """
 
     epoch: int
@@ -32,6 +33,7 @@ class EpochReport:
     intersection: float = 0.0
     sharing_multiplier: float = 0.0
     seconds: float = 0.0
+    images_per_second: float = 0.0
 
 
 LINE = TypeAdapter(EpochReport)

@@ -1,6 +1,7 @@
 """The progress of a training run in a terminal, in a file, and while images are decoded."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -35,6 +36,16 @@ def test_a_file_has_one_line_per_epoch(validation: float | None, shown: str) -> 
     assert text.getvalue() == (
         f"runs/a: 6 steps to go\n  epoch 2: mean accuracy {shown}, largest usage 40.0 %, union 60.0 %\n"
     )
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_speed_is_shown_where_it_is_known(is_terminal: bool) -> None:
+    console, text = _console(is_terminal)
+    progress = TrainingProgress("runs/a", console)
+    progress.started(0, 10)
+    progress.epoch_ended(replace(_report(0.25), images_per_second=36123.4))
+    progress.ended()
+    assert ", 36,123 images/s" in text.getvalue()
 
 
 def test_a_terminal_shows_a_bar_and_a_table_of_the_domains() -> None:

@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from prunus.backbone.card import BackboneCard, write_backbone
@@ -44,17 +43,16 @@ def _write(run: Path, out: Path, device: str, use_cache: bool) -> None:
     recipe = trained.recipe
     (choice,) = recipe.domains
     domain = open_domain(choice, recipe.training.validation_share)
-    images = len(domain.split(recipe.training.splits))
     held_out = recipe.training.splits == "train" and domain.validation
     card = BackboneCard(
         name=recipe.backbone.name,
         preprocess=trained.preprocess[choice.name],
         trained_on=choice.name,
         classes=domain.classes,
-        images=images,
+        images=len(domain.split(recipe.training.splits)),
         epochs=recipe.training.epochs,
         accuracy=_validation_accuracy(run, device, use_cache) if held_out else None,
-        images_per_second=images_per_second(RunFolder(run).epochs(), images),
+        images_per_second=images_per_second(RunFolder(run).epochs()),
         prunus=__version__,
     )
     (head,) = trained.net.heads
@@ -68,8 +66,7 @@ def _validation_accuracy(run: Path, device: str, use_cache: bool) -> float:
     return answers.accuracy()
 
 
-def images_per_second(epochs: Sequence[EpochReport], images: int) -> float | None:
-    """Return the training images per second of the median epoch; epochs before the last resume count too."""
-    times = [0.0, *(epoch.seconds for epoch in epochs)]
-    taken = [after - before for before, after in pairwise(times) if after > before]
-    return images / statistics.median(taken) if taken else None
+def images_per_second(epochs: Sequence[EpochReport]) -> float | None:
+    """Return the training images per second of the median epoch."""
+    speeds = [epoch.images_per_second for epoch in epochs if epoch.images_per_second > 0]
+    return statistics.median(speeds) if speeds else None

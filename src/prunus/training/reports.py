@@ -5,8 +5,9 @@ Legend: D = domains, K = kernels.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,11 +30,24 @@ class _Pending:
         return self.copied is None or bool(self.copied.query())  # type: ignore[no-untyped-call]
 
 
+class Pace:
+    """Training images per second since an epoch began, or since the run was resumed within it."""
+
+    def __init__(self, seen: float = 0.0) -> None:
+        self._seen = seen  # before the clock started
+        self._began = time.monotonic()
+
+    def per_second(self, seen: float) -> float:
+        """Return the speed after so many images of the epoch."""
+        return round((seen - self._seen) / max(time.monotonic() - self._began, 1e-9), 1)
+
+
 class Reporter:
     """Turns the state of a learner into reports."""
 
     def __init__(self, learner: Learner) -> None:
         self._learner = learner
+        self._pace = Pace(float(learner.tally_D3[:, 2].sum()))
         self._pending: _Pending | None = None
 
     def request(self, epoch: int, step: int) -> None:
@@ -47,15 +61,17 @@ class Reporter:
         if pending is None or not pending.has_arrived():
             return None
         self._pending = None
-        return _report(self._learner, pending, {})
+        return _report(self._learner, pending, {}, self._pace)
 
     def read(self, epoch: int, step: int, validation: Mapping[str, float]) -> EpochReport:
-        """Wait for the state after a step; `validation` holds accuracies by domain."""
+        """Wait for the state after the last step of an epoch; `validation` holds accuracies by domain."""
         self._pending = None
         pending = self._send(epoch, step)
         if pending.copied:
             pending.copied.synchronize()
-        return _report(self._learner, pending, validation)
+        report = _report(self._learner, pending, validation, self._pace)
+        self._pace = Pace()
+        return report
 
     def _send(self, epoch: int, step: int) -> _Pending:
         numbers = _numbers(self._learner)
@@ -81,11 +97,13 @@ def _numbers(learner: Learner) -> Tensor:
     return torch.cat([columns_D5.flatten(), torch.stack(shares)])
 
 
-def _report(learner: Learner, pending: _Pending, validation: Mapping[str, float]) -> EpochReport:
+def _report(learner: Learner, pending: _Pending, validation: Mapping[str, float], pace: Pace) -> EpochReport:
     *columns, union, intersection, sharing_multiplier = pending.numbers.tolist()
     progress: dict[str, DomainProgress] = {}
-    for name, row in zip(learner.net.domains, np.reshape(columns, (-1, 5)).tolist(), strict=True):
+    rows = np.reshape(columns, (-1, 5)).tolist()
+    for name, row in zip(learner.net.domains, rows, strict=True):
         loss, correct, seen, usage, multiplier = row
         if seen:  # the strategy may train domains one after another
             progress[name] = DomainProgress(loss / seen, correct / seen, validation.get(name), usage, multiplier)
-    return EpochReport(pending.epoch, pending.step, progress, union, intersection, sharing_multiplier)
+    report = EpochReport(pending.epoch, pending.step, progress, union, intersection, sharing_multiplier)
+    return replace(report, images_per_second=pace.per_second(sum(row[2] for row in rows)))
