@@ -1,5 +1,8 @@
 """One step of the method, against an independent one written with autograd."""
 
+import copy
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -189,3 +192,44 @@ def test_coarse_switches_feel_the_losses_of_all_their_kernels(granularity: str) 
     loss = loss + sum(3.0 * float(v.detach()) * v for v in violations)
     loss.backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(ours.scores_DM.grad, theirs.scores_DM.grad, rtol=1e-4, atol=1e-7)
+
+
+def test_accumulated_gradients_are_those_of_the_whole_batch_where_norms_do_not_mix_images() -> None:
+    nets = [tiny_net("feature") for _ in range(2)]  # its norms keep their statistics
+    for net, accumulate in zip(nets, (1, 3), strict=True):
+        learner = Learner(net, tiny_recipe(method="feature", training={"accumulate": accumulate, "lr": 0.5}))
+        learner.step([_batch(0), _batch(1)])
+        assert learner.tally_D3[:, 2].tolist() == [len(_batch(0).labels), len(_batch(1).labels)]
+    for whole, parts in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        torch.testing.assert_close(whole, parts)
+
+
+def test_weight_decay_pulls_matrices_and_kernels_and_leaves_biases_and_norms_alone() -> None:
+    net = tiny_net("finetune")
+    learner = Learner(net, tiny_recipe(method="finetune", training={"weight_decay": 0.1, "weight_lr": 0.2}))
+    settings = {
+        id(parameter): (group["base_lr"], group["weight_decay"])
+        for group in learner.sgd.param_groups
+        for parameter in group["params"]
+    }
+    head = net.heads[0]
+    assert settings[id(head.weight)] == (1e-3, 0.1)
+    assert settings[id(head.bias)] == (1e-3, 0.0)
+    inside = {name: settings[id(p)] for name, p in net.named_parameters() if "adapter_list" in name}
+    assert {value for name, value in inside.items() if "0/weight" in name} == {(0.2, 0.1)}  # a convolution
+    assert {value for name, value in inside.items() if "1/weight" in name} == {(1e-3, 0.0)}  # a norm
+
+
+def test_smoothed_labels_and_class_weights_are_torchs() -> None:
+    net = tiny_net("feature")
+    learner = Learner(net, tiny_recipe(method="feature", training={"label_smoothing": 0.2, "lr": 1.0, "momentum": 0.0}))
+    reference = copy.deepcopy(net)
+    batch = _batch(0)
+    weights = torch.tensor([0.5, 2.0])
+    before = net.heads[0].weight.detach().clone()
+    learner.step([replace(batch, class_weights=weights)])
+    logits = reference(batch.images, "a")
+    targets = torch.nn.functional.one_hot(batch.labels, 2) * 0.8 + 0.1
+    loss = -(targets * weights * logits.log_softmax(1)).sum() / len(batch.labels)
+    loss.backward()
+    torch.testing.assert_close(before - net.heads[0].weight, reference.heads[0].weight.grad)

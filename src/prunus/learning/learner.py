@@ -52,6 +52,8 @@ class Learner:
             for group in self.sgd.param_groups:
                 group["lr"] = torch.tensor(training.lr, device=net.device)
             net.to(memory_format=torch.channels_last)
+            if training.compile:
+                net.compile_network()
         self.uses_bfloat16 = training.precision == "bfloat16" or (
             training.precision == "auto" and on_gpu and torch.cuda.is_bf16_supported()
         )

@@ -37,7 +37,13 @@ class MultiDomainNet(nn.Module):
         self.classes = {domain: tuple(names) for domain, names in classes.items()}
         self.adapter_list = nn.ModuleList(adapters)
         self.heads = nn.ModuleList(nn.Linear(num_features, len(names)) for names in classes.values())
+        self._features = _features
         self.train()
+
+    def compile_network(self) -> None:
+        """Compile the backbone, unless a method hooks branches to its layers, which are new in every pass."""
+        if not any(adapter.branches(0) for adapter in self.adapters):
+            self._features = torch.compile(_features)
 
     @property
     def adapters(self) -> list[Adapter]:
@@ -81,7 +87,7 @@ class MultiDomainNet(nn.Module):
                     for name, branch in adapter.branches(index).items():
                         layer = self.network.get_submodule(name)
                         stack.enter_context(layer.register_forward_hook(_as_hook(branch)))  # removed on exit
-                features = functional_call(self.network, self.tensors(domain), (images,))
+                features = self._features(self.network, self.tensors(domain), images)
         except LeavesEarly as early:
             return early.logits
         logits: Tensor = self.heads[index](features)
@@ -103,6 +109,11 @@ class MultiDomainNet(nn.Module):
     def dense_bytes(self) -> int:
         """Count the bytes of the unpruned backbone as float32, without any head."""
         return sum(4 * t.numel() for key, t in self.network.state_dict().items() if not key.endswith(COUNTERS))
+
+
+def _features(network: nn.Module, tensors: Mapping[str, Tensor], images: Tensor) -> Tensor:
+    features: Tensor = functional_call(network, dict(tensors), (images,))
+    return features
 
 
 def _as_hook(branch: Branch):  # type: ignore[no-untyped-def]  # noqa: ANN202  # torch's hooks are untyped

@@ -1,0 +1,59 @@
+"""Steps that run normally on a CPU, and as CUDA graphs on a GPU."""
+
+import numpy as np
+import pytest
+import torch
+
+from prunus.data.loading import ImageSet
+from prunus.learning.captured import StepRunner
+from prunus.learning.feed import DomainData, StepJob, drawing, make_feeds
+from prunus.learning.learner import Learner
+from tests.makers.tiny_training import CLASSES, PREPROCESS, tiny_net, tiny_recipe
+
+
+def _data() -> list[DomainData]:
+    rng = np.random.default_rng(0)
+    return [
+        DomainData(
+            name, PREPROCESS, True, ImageSet(rng.integers(0, 256, (8, 3, 9, 9), np.uint8), np.arange(8) % 2), None
+        )
+        for name in CLASSES
+    ]
+
+
+def _train(device: str, graphs: bool, steps: int = 7) -> tuple[Learner, StepRunner]:
+    training = {"cuda_graphs": graphs, "precision": "float32", "switch_lr": 0.01}
+    learner = Learner(tiny_net().to(device), tiny_recipe(training=training))
+    feeds = make_feeds(_data(), torch.device(device), learner.recipe)
+    runner = StepRunner(learner, feeds)
+    draw = drawing(feeds, pinned=device == "cuda")
+    for step in range(steps):
+        part = (step % 2, np.arange(step % 3, 6))  # three batch sizes
+        runner.run([part[0]], draw(StepJob(step, (part,))), 1 / (1 + step))
+    mixed = ((0, np.arange(3)), (1, np.arange(3, 6)))
+    runner.run([0, 1], draw(StepJob(99, mixed)), 0.5)
+    return learner, runner
+
+
+def test_a_cpu_captures_nothing_and_learns_what_update_learns() -> None:
+    learner, runner = _train("cpu", graphs=True)
+    assert not runner.captures
+    reference = Learner(tiny_net(), learner.recipe)
+    feeds = make_feeds(_data(), torch.device("cpu"), learner.recipe)
+    draw = drawing(feeds, pinned=False)
+    for step in range(7):
+        (inputs,) = draw(StepJob(step, ((step % 2, np.arange(step % 3, 6)),)))
+        reference.step([feeds[step % 2].batch(inputs)], 1 / (1 + step))
+    both = draw(StepJob(99, ((0, np.arange(3)), (1, np.arange(3, 6)))))
+    reference.step([feed.batch(inputs) for feed, inputs in zip(feeds, both, strict=True)], 0.5)
+    for name, tensor in reference.tensors().items():
+        assert torch.equal(tensor, learner.tensors()[name]), name
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_replayed_steps_learn_what_normal_steps_learn() -> None:
+    captured, runner = _train("cuda", graphs=True, steps=20)
+    normal, _ = _train("cuda", graphs=False, steps=20)
+    assert runner.captures
+    for name, tensor in normal.tensors().items():
+        torch.testing.assert_close(captured.tensors()[name], tensor, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,61 @@
+"""Reports, against counts by hand; on a CPU they arrive at once."""
+
+import pytest
+import torch
+
+from prunus.learning.learner import Learner
+from prunus.training.reports import Reporter
+from tests.makers.tiny_training import tiny_net, tiny_recipe
+
+
+def _learner() -> Learner:
+    learner = Learner(tiny_net(), tiny_recipe())
+    switches = learner.net.switches
+    assert switches is not None
+    with torch.no_grad():
+        switches.scores_DM.fill_(-1.0)
+        switches.scores_DM[0, :6] = 1.0
+        switches.scores_DM[1, 4:12] = 1.0
+    learner.tally_D3[0] = torch.tensor([8.0, 3.0, 4.0])
+    learner.budget_multiplier_D.copy_(torch.tensor([0.5, 0.25]))
+    learner.sharing_multiplier.fill_(0.75)
+    return learner
+
+
+def test_a_requested_report_arrives_once() -> None:
+    reporter = Reporter(_learner())
+    assert reporter.arrived() is None
+    reporter.request(2, 40)
+    report = reporter.arrived()
+    assert report is not None
+    assert (report.epoch, report.step) == (2, 40)
+    assert reporter.arrived() is None
+
+
+def test_a_report_holds_the_learners_numbers_and_skips_domains_not_seen() -> None:
+    learner = _learner()
+    assert learner.net.switches is not None
+    total = learner.net.switches.layout.num_switches
+    report = Reporter(learner).read(1, 20, {"a": 0.9, "b": 0.8})
+    assert list(report.domains) == ["a"]
+    domain = report.domains["a"]
+    assert (domain.loss, domain.train_accuracy, domain.validation_accuracy) == (2.0, 0.75, 0.9)
+    assert (domain.usage, domain.budget_multiplier) == (pytest.approx(6 / total), 0.5)
+    assert report.union == pytest.approx(12 / total)
+    assert report.intersection == pytest.approx(2 / total)
+    assert report.sharing_multiplier == 0.75
+
+
+def test_a_waiting_request_is_dropped_when_the_epoch_ends() -> None:
+    reporter = Reporter(_learner())
+    reporter.request(0, 20)
+    assert reporter.read(0, 23, {}).step == 23
+    assert reporter.arrived() is None
+
+
+def test_a_method_without_switches_uses_everything() -> None:
+    learner = Learner(tiny_net("finetune"), tiny_recipe(method="finetune"))
+    learner.tally_D3[:, 2] = 1
+    report = Reporter(learner).read(0, 1, {})
+    assert [domain.usage for domain in report.domains.values()] == [1.0, 1.0]
+    assert (report.union, report.intersection) == (1.0, 1.0)

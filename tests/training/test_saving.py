@@ -1,0 +1,94 @@
+"""What a run saves: the last state, the best state, and nothing that is not finite."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from prunus.errors import TrainingError
+from prunus.learning.learner import Learner
+from prunus.run_folder import DomainProgress, EpochReport, RunFolder
+from prunus.training.checkpoint import read_checkpoint
+from prunus.training.saving import Saver
+from tests.makers.tiny_training import tiny_identity, tiny_net, tiny_recipe
+
+
+def _saver(path: Path, **training: object) -> Saver:
+    learner = Learner(tiny_net(), tiny_recipe(budget=1.0, training=training))
+    saver = Saver(RunFolder(path), learner, tiny_identity(learner.recipe))
+    saver.begin(100, None)
+    return saver
+
+
+def _report(epoch: int, accuracy: float, loss: float = 1.0) -> EpochReport:
+    return EpochReport(epoch, epoch, {"a": DomainProgress(loss, 0.5, accuracy, 0.5)}, union=0.5)
+
+
+def test_the_best_epoch_is_saved_beside_the_last_one(tmp_path: Path) -> None:
+    saver = _saver(tmp_path, keep="best")
+    folder = RunFolder(tmp_path)
+    for epoch, accuracy in enumerate([0.3, 0.6, 0.5]):
+        saver.move_to(10 * (epoch + 1))
+        saver.judge(_report(epoch, accuracy))
+    saver.save()
+    assert read_checkpoint(folder.best).position.step == 20
+    position = read_checkpoint(folder.checkpoint).position
+    assert position.step == 30
+    assert position.best is not None
+    assert (position.best.epoch, position.best.accuracy) == (1, 0.6)
+
+
+def test_by_default_only_the_last_state_is_saved(tmp_path: Path) -> None:
+    saver = _saver(tmp_path)
+    saver.judge(_report(0, 0.5))
+    saver.save()
+    assert not RunFolder(tmp_path).best.exists()
+
+
+def test_a_run_ends_after_so_many_epochs_without_a_better_one(tmp_path: Path) -> None:
+    saver = _saver(tmp_path, patience=2)
+    finished = []
+    for epoch, accuracy in enumerate([0.3, 0.6, 0.5, 0.6]):
+        saver.judge(_report(epoch, accuracy))
+        finished.append(saver.position.is_finished)
+    assert finished == [False, False, False, True]
+
+
+def test_an_early_end_holds_until_the_run_is_extended(tmp_path: Path) -> None:
+    saver = _saver(tmp_path, patience=1)
+    saver.judge(_report(0, 0.6))
+    saver.judge(_report(1, 0.5))
+    saver.save()
+    saved = read_checkpoint(RunFolder(tmp_path).checkpoint)
+    again = _saver(tmp_path, patience=1)
+    again.begin(100, saved)
+    assert again.position.is_finished
+    longer = _saver(tmp_path, patience=5)
+    longer.begin(200, saved)
+    assert not longer.position.is_finished
+    assert longer.position.best == saved.position.best
+
+
+def test_a_loss_that_is_not_a_number_is_refused_with_its_domain(tmp_path: Path) -> None:
+    saver = _saver(tmp_path)
+    with pytest.raises(TrainingError, match=r"loss of domain 'a' is not a number at step 3; nothing was saved yet"):
+        saver.check(_report(3, 0.5, loss=float("nan")))
+
+
+def test_a_tally_that_is_not_finite_is_never_saved(tmp_path: Path) -> None:
+    learner = Learner(tiny_net(), tiny_recipe())
+    saver = Saver(RunFolder(tmp_path), learner, tiny_identity(learner.recipe))
+    saver.begin(10, None)
+    saver.save()
+    learner.tally_D3[1, 0] = torch.inf
+    saver.move_to(4)
+    with pytest.raises(TrainingError, match=r"loss of domain 'b' is not a number at step 4; the last good state is in"):
+        saver.save()
+    assert read_checkpoint(RunFolder(tmp_path).checkpoint).position.step == 0
+
+
+def test_a_run_that_starts_from_another_is_saved_before_its_first_step(tmp_path: Path) -> None:
+    learner = Learner(tiny_net(), tiny_recipe(init="elsewhere"))
+    saver = Saver(RunFolder(tmp_path), learner, tiny_identity(learner.recipe))
+    saver.begin(10, None)
+    assert read_checkpoint(RunFolder(tmp_path).checkpoint).position.step == 0
