@@ -89,12 +89,12 @@ def recipe_step(backbone: Backbone, device: torch.device, recipe: Recipe) -> Cal
 
 def drawn_steps(feeds: list[Feed], batch: int, device: torch.device) -> Iterator[tuple[int, Inputs]]:
     """Draw the steps of the default strategy, an epoch of every domain, without end."""
-    draw = drawing(feeds, pinned=device.type == "cuda")
+    draw = drawing(feeds)
     epochs = (schedule("round_robin", [IMAGES] * len(feeds), batch, 1, seed) for seed in itertools.count())
     for number, step in enumerate(itertools.chain.from_iterable(epochs)):
         ((domain, indices),) = step.parts
-        (inputs,) = draw(StepJob(number, ((domain, indices),)))
-        yield domain, inputs
+        (inputs,) = draw(StepJob(0, number, ((domain, indices),)))
+        yield domain, tuple(tensor.pin_memory() for tensor in inputs) if device.type == "cuda" else inputs
 
 
 def plain(backbone: Backbone, device: torch.device, batch: int) -> Callable[[], None]:

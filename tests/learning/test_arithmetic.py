@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from prunus.config import Training
+from prunus.errors import TrainingError
 from prunus.learning.arithmetic import arithmetic, prepare_determinism
 
 
@@ -33,3 +34,15 @@ def test_cublas_is_told_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     prepare_determinism(Training(deterministic=True))
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
+
+
+def test_an_operation_that_cannot_be_deterministic_is_named() -> None:
+    with (
+        pytest.raises(
+            TrainingError, match=r"torch's adaptive_pool_backward_cuda has no deterministic version on a GPU"
+        ),
+        arithmetic(Training(deterministic=True), torch.device("cpu")),
+    ):
+        raise RuntimeError("adaptive_pool_backward_cuda does not have a deterministic implementation, but you set ...")
+    with pytest.raises(RuntimeError, match="out of memory"), arithmetic(Training(), torch.device("cpu")):
+        raise RuntimeError("CUDA out of memory")

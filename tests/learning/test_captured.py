@@ -26,12 +26,12 @@ def _train(device: str, graphs: bool, steps: int = 7) -> tuple[Learner, StepRunn
     learner = Learner(tiny_net().to(device), tiny_recipe(training=training))
     feeds = make_feeds(_data(), torch.device(device), learner.recipe)
     runner = StepRunner(learner, feeds)
-    draw = drawing(feeds, pinned=device == "cuda")
+    draw = drawing(feeds)
     for step in range(steps):
         part = (step % 2, np.arange(step % 3, 6))  # three batch sizes
-        runner.run([part[0]], draw(StepJob(step, (part,))), 1 / (1 + step))
+        runner.run([part[0]], draw(StepJob(0, step, (part,))), 1 / (1 + step))
     mixed = ((0, np.arange(3)), (1, np.arange(3, 6)))
-    runner.run([0, 1], draw(StepJob(99, mixed)), 0.5)
+    runner.run([0, 1], draw(StepJob(0, 99, mixed)), 0.5)
     return learner, runner
 
 
@@ -40,11 +40,11 @@ def test_a_cpu_captures_nothing_and_learns_what_update_learns() -> None:
     assert not runner.captures
     reference = Learner(tiny_net(), learner.recipe)
     feeds = make_feeds(_data(), torch.device("cpu"), learner.recipe)
-    draw = drawing(feeds, pinned=False)
+    draw = drawing(feeds)
     for step in range(7):
-        (inputs,) = draw(StepJob(step, ((step % 2, np.arange(step % 3, 6)),)))
+        (inputs,) = draw(StepJob(0, step, ((step % 2, np.arange(step % 3, 6)),)))
         reference.step([feeds[step % 2].batch(inputs)], 1 / (1 + step))
-    both = draw(StepJob(99, ((0, np.arange(3)), (1, np.arange(3, 6)))))
+    both = draw(StepJob(0, 99, ((0, np.arange(3)), (1, np.arange(3, 6)))))
     reference.step([feed.batch(inputs) for feed, inputs in zip(feeds, both, strict=True)], 0.5)
     for name, tensor in reference.tensors().items():
         assert torch.equal(tensor, learner.tensors()[name]), name

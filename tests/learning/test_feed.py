@@ -6,7 +6,17 @@ import torch
 
 from prunus.data.loading import ImageSet
 from prunus.images import Preprocess
-from prunus.learning.feed import DomainData, Feed, StepJob, balanced_weights, drawing, make_feeds
+from prunus.learning.feed import (
+    AugmentedFeed,
+    DomainData,
+    Feed,
+    ResidentFeed,
+    SentFeed,
+    StepJob,
+    balanced_weights,
+    drawing,
+    make_feeds,
+)
 from tests.makers.tiny_training import tiny_recipe
 
 PREPROCESS = Preprocess(size=5, resize=8, mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))
@@ -19,12 +29,15 @@ def _data(mirror: bool = True, count: int = 12) -> DomainData:
     return DomainData("a", PREPROCESS, mirror, images, None)
 
 
-@pytest.mark.parametrize("resident", [False, True])
-def test_every_image_of_a_batch_is_a_window_of_its_own_image(resident: bool) -> None:
+JOB = StepJob(0, 1, ())
+
+
+@pytest.mark.parametrize("kind", [ResidentFeed, SentFeed])
+def test_every_image_of_a_batch_is_a_window_of_its_own_image(kind: type[Feed]) -> None:
     data = _data()
-    feed = Feed(0, data, CPU, resident, balanced=False)
+    feed = kind(0, data, CPU, False)
     indices = np.array([3, 3, 7, 0])
-    batch = feed.batch(feed.draw(indices, torch.Generator().manual_seed(1)))
+    batch = feed.batch(feed.draw(indices, JOB, torch.Generator().manual_seed(1)))
     assert batch.labels.tolist() == data.train.labels[indices].tolist()
     for image, index in zip(batch.images.numpy(), indices, strict=True):
         stored = data.train.images[index]
@@ -40,27 +53,27 @@ def test_every_image_of_a_batch_is_a_window_of_its_own_image(resident: bool) -> 
 def test_resident_images_make_the_same_batch_as_images_sent_by_the_host() -> None:
     data = _data()
     batches = []
-    for resident in (False, True):
-        feed = Feed(0, data, CPU, resident, balanced=False)
-        batches.append(feed.batch(feed.draw(np.arange(6), torch.Generator().manual_seed(3))))
+    for kind in (ResidentFeed, SentFeed):
+        feed = kind(0, data, CPU, False)
+        batches.append(feed.batch(feed.draw(np.arange(6), JOB, torch.Generator().manual_seed(3))))
     assert torch.equal(batches[0].images, batches[1].images)
     assert torch.equal(batches[0].labels, batches[1].labels)
 
 
 def test_a_domain_that_is_not_mirrored_never_is() -> None:
-    feed = Feed(0, _data(mirror=False), CPU, resident=True, balanced=False)
-    crops_B3 = feed.draw(np.zeros(200, np.int64), torch.Generator().manual_seed(0))[1]
+    feed = ResidentFeed(0, _data(mirror=False), CPU, False)
+    crops_B3 = feed.draw(np.zeros(200, np.int64), JOB, torch.Generator().manual_seed(0))[1]
     assert not crops_B3[:, 2].any()
-    assert crops_B3[:, :2].unique().tolist() == [0, 1, 2, 3]
+    assert set(crops_B3[:, :2].flatten().tolist()) == {0, 1, 2, 3}
 
 
 def test_the_same_job_draws_the_same_crops_and_another_seed_others() -> None:
-    draw = drawing(make_feeds([_data(), _data()], CPU, tiny_recipe()), pinned=False)
+    draw = drawing(make_feeds([_data(), _data()], CPU, tiny_recipe()))
     parts = ((0, np.arange(4)), (1, np.arange(5)))
-    first, again, other = (draw(StepJob(seed, parts)) for seed in (1, 1, 2))
+    first, again, other = (draw(StepJob(seed, 1, parts)) for seed in (1, 1, 2))
     for ours, same, different in zip(first, again, other, strict=True):
-        assert torch.equal(ours[0], same[0])
-        assert not torch.equal(ours[0], different[0])
+        assert torch.equal(ours[1], same[1])
+        assert not torch.equal(ours[1], different[1])
 
 
 def test_balanced_classes_have_equal_weight_and_a_mean_of_one() -> None:
@@ -71,6 +84,19 @@ def test_balanced_classes_have_equal_weight_and_a_mean_of_one() -> None:
     assert weights[labels].mean() == pytest.approx(1)
     recipe = tiny_recipe(training={"class_weights": "balanced"})
     (feed,) = make_feeds([_data()], CPU, recipe)
-    weighted = feed.batch(feed.draw(np.arange(3), torch.Generator().manual_seed(0))).class_weights
+    weighted = feed.batch(feed.draw(np.arange(3), JOB, torch.Generator().manual_seed(0))).class_weights
     assert weighted is not None
     assert weighted.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_policies_augment_an_image_the_same_in_any_batch_of_its_step() -> None:
+    (feed,) = make_feeds([_data()], CPU, tiny_recipe(training={"augment": ["rand_augment", "random_resized_crop"]}))
+    assert isinstance(feed, AugmentedFeed)
+    generator = torch.Generator()
+    whole = feed.batch(feed.draw(np.arange(6), StepJob(0, 4, ()), generator))
+    part = feed.batch(feed.draw(np.array([5, 2]), StepJob(0, 4, ()), generator))
+    later = feed.batch(feed.draw(np.array([5, 2]), StepJob(0, 5, ()), generator))
+    assert whole.images.shape == (6, 3, 5, 5)
+    assert torch.equal(whole.images[[5, 2]], part.images)
+    assert not torch.equal(later.images, part.images)
+    assert part.labels.tolist() == [2, 2]

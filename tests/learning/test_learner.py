@@ -226,10 +226,11 @@ def test_smoothed_labels_and_class_weights_are_torchs() -> None:
     reference = copy.deepcopy(net)
     batch = _batch(0)
     weights = torch.tensor([0.5, 2.0])
-    before = net.heads[0].weight.detach().clone()
+    before = copy.deepcopy(net.heads[0])
     learner.step([replace(batch, class_weights=weights)])
     logits = reference(batch.images, "a")
     targets = torch.nn.functional.one_hot(batch.labels, 2) * 0.8 + 0.1
     loss = -(targets * weights * logits.log_softmax(1)).sum() / len(batch.labels)
     loss.backward()
-    torch.testing.assert_close(before - net.heads[0].weight, reference.heads[0].weight.grad)
+    moved = [old - new for old, new in zip(before.parameters(), net.heads[0].parameters(), strict=True)]
+    torch.testing.assert_close(moved, [parameter.grad for parameter in reference.heads[0].parameters()])

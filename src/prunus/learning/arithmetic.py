@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import torch
 
 from prunus.config import Training
+from prunus.errors import TrainingError
 
 
 def prepare_determinism(training: Training) -> None:
@@ -28,6 +29,14 @@ def arithmetic(training: Training, device: torch.device) -> Iterator[None]:
                 torch.backends.cudnn.benchmark = not training.deterministic
                 torch.use_deterministic_algorithms(training.deterministic)
             yield
+        except RuntimeError as error:
+            if "deterministic implementation" not in str(error):
+                raise
+            operation = str(error).split(" ")[0]
+            raise TrainingError(
+                f"training.deterministic = true cannot be kept: torch's {operation} has no deterministic version on a "
+                "GPU; choose another method or network, or set training.deterministic = false"
+            ) from None
         finally:
             torch.backends.cudnn.benchmark = benchmark
             torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)

@@ -30,7 +30,8 @@ class StepRunner:
         self._learner = learner
         self._feeds = feeds
         self._graphs: dict[tuple[int, int], _Captured | None] = {}  # (domain, batch size); None: seen once
-        self.captures = learner.recipe.training.cuda_graphs and learner.net.device.type == "cuda"
+        self.pinned = learner.net.device.type == "cuda"  # inputs in pinned memory arrive while the host goes on
+        self.captures = learner.recipe.training.cuda_graphs and self.pinned
         self._pool = torch.cuda.graph_pool_handle() if self.captures else None
 
     def run(self, domains: Sequence[int], drawn: Sequence[Inputs], factor: float) -> None:

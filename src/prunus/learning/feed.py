@@ -3,17 +3,20 @@
 Legend: B = batch, R = stored side, S = input side of the network.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import override
 
-from prunus.arrays import Bytes, Integers
+from prunus.arrays import Integers
 from prunus.config import Recipe
 from prunus.data.augment import color_statistics, crop, draw_crops, normalize
 from prunus.data.loading import ImageSet
+from prunus.data.policies import augment, image_seeds, make_policy
 from prunus.images import Preprocess
 from prunus.learning.learner import Batch
 
@@ -34,66 +37,121 @@ class DomainData:
 
 @dataclass(frozen=True)
 class StepJob:
-    """A step whose images are to be drawn: the seed of its crops, and the images of every domain in it."""
+    """A step whose images are to be drawn; the recipe's seed and the step's number decide all randomness."""
 
     seed: int
+    step: int
     parts: tuple[tuple[int, Integers], ...]
 
+    @property
+    def step_seed(self) -> int:
+        """The seed of everything random in this step."""
+        return int(np.random.SeedSequence([self.seed, self.step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
-class Feed:
-    """Makes batches of one domain: `draw` on the host, then `batch` on the device.
 
-    Images that are resident on the device need only their indices, corners and mirrors from the host. Otherwise the
-    host sends the stored images along.
-    """
+class Feed(ABC):
+    """Makes batches of one domain: `draw` on the host, then `batch` on the device."""
 
-    def __init__(self, domain: int, data: DomainData, device: torch.device, resident: bool, balanced: bool) -> None:
+    def __init__(self, domain: int, data: DomainData, device: torch.device, balanced: bool) -> None:
         self._domain = domain
         self._data = data
         self._mean, self._std = color_statistics(data.preprocess, device)
         self._weights = balanced_weights(data.train.labels).to(device) if balanced else None
-        self.resident = resident
-        if resident:
-            self._images = torch.from_numpy(np.array(data.train.images)).to(device)
-            self._labels = torch.from_numpy(data.train.labels).to(device)
 
-    def draw(self, indices: Integers, generator: torch.Generator) -> Inputs:
-        """Draw the crops of a batch and collect what the device lacks."""
-        preprocess = self._data.preprocess
-        crops_B3 = draw_crops(len(indices), preprocess.resize - preprocess.size, self._data.mirror, generator)
-        if self.resident:
-            return torch.from_numpy(indices), crops_B3
-        train = self._data.train
-        return crops_B3, torch.from_numpy(_rows(train.images, indices)), torch.from_numpy(train.labels[indices])
+    @abstractmethod
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator) -> Inputs:
+        """Draw the crops of some images of a step and collect what the device needs, with the batch first."""
 
+    @abstractmethod
     def batch(self, inputs: Inputs) -> Batch:
         """Make the batch that was drawn; `inputs` are on the device."""
-        if self.resident:
-            indices_B, crops_B3 = inputs
-            stored_BRR, labels_B = self._images[indices_B], self._labels[indices_B]
-        else:
-            crops_B3, stored_BRR, labels_B = inputs
-        images_BSS = crop(stored_BRR, crops_B3, self._data.preprocess.size)
+
+    def _crops(self, count: int, generator: torch.Generator) -> Tensor:
+        preprocess = self._data.preprocess
+        return draw_crops(count, preprocess.resize - preprocess.size, self._data.mirror, generator)
+
+    def _cut(self, stored_BRR: Tensor, crops_B3: Tensor, labels_B: Tensor) -> Batch:
+        return self._normalized(crop(stored_BRR, crops_B3, self._data.preprocess.size), labels_B)
+
+    def _normalized(self, images_BSS: Tensor, labels_B: Tensor) -> Batch:
         return Batch(self._domain, normalize(images_BSS, self._mean, self._std), labels_B, self._weights)
 
 
+class ResidentFeed(Feed):
+    """All images are on the device: the host sends only their indices, corners and mirrors."""
+
+    def __init__(self, domain: int, data: DomainData, device: torch.device, balanced: bool) -> None:
+        super().__init__(domain, data, device, balanced)
+        self._images = torch.from_numpy(np.array(data.train.images)).to(device)
+        self._labels = torch.from_numpy(data.train.labels).to(device)
+
+    @override
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator) -> Inputs:
+        return torch.from_numpy(indices), self._crops(len(indices), generator)
+
+    @override
+    def batch(self, inputs: Inputs) -> Batch:
+        indices_B, crops_B3 = inputs
+        return self._cut(self._images[indices_B], crops_B3, self._labels[indices_B])
+
+
+class SentFeed(Feed):
+    """The host sends the stored images of every batch."""
+
+    @override
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator) -> Inputs:
+        train = self._data.train
+        stored_BRR = torch.from_numpy(np.array(train.images[indices]))
+        return stored_BRR, self._crops(len(indices), generator), torch.from_numpy(train.labels[indices])
+
+    @override
+    def batch(self, inputs: Inputs) -> Batch:
+        return self._cut(*inputs)
+
+
+class AugmentedFeed(Feed):
+    """The host applies torchvision's policies and sends images of the network's size."""
+
+    def __init__(
+        self, domain: int, data: DomainData, device: torch.device, balanced: bool, policies: Sequence[str]
+    ) -> None:
+        super().__init__(domain, data, device, balanced)
+        self._policy = make_policy(policies, data.preprocess.size, data.mirror)
+
+    @override
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator) -> Inputs:
+        train = self._data.train
+        seeds = image_seeds(job.seed, job.step, self._domain, indices)
+        return augment(np.array(train.images[indices]), self._policy, seeds), torch.from_numpy(train.labels[indices])
+
+    @override
+    def batch(self, inputs: Inputs) -> Batch:
+        return self._normalized(*inputs)
+
+
 def make_feeds(data: Sequence[DomainData], device: torch.device, recipe: Recipe) -> list[Feed]:
-    """Make a feed per domain; images move to a GPU if all of them fit."""
-    resident = False
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        resident = sum(domain.train.images.nbytes for domain in data) < MEMORY_SHARE * free
-    balanced = recipe.training.class_weights == "balanced"
-    return [Feed(index, domain, device, resident, balanced) for index, domain in enumerate(data)]
+    """Make a feed per domain; images move to a GPU if all of them fit and no policy changes them on the host."""
+    training = recipe.training
+    balanced = training.class_weights == "balanced"
+    if training.augment:
+        return [AugmentedFeed(i, domain, device, balanced, training.augment) for i, domain in enumerate(data)]
+    kind = ResidentFeed if _fits(data, device) else SentFeed
+    return [kind(i, domain, device, balanced) for i, domain in enumerate(data)]
 
 
-def drawing(feeds: Sequence[Feed], pinned: bool) -> Callable[[StepJob], list[Inputs]]:
-    """Return a function that draws the inputs of a step, in pinned memory if a GPU reads them."""
+def _fits(data: Sequence[DomainData], device: torch.device) -> bool:
+    if device.type != "cuda":
+        return False
+    free, _ = torch.cuda.mem_get_info(device)
+    return sum(domain.train.images.nbytes for domain in data) < MEMORY_SHARE * free
 
-    def draw(job: StepJob) -> list[Inputs]:
-        generator = torch.Generator().manual_seed(job.seed)
-        drawn = [feeds[domain].draw(indices, generator) for domain, indices in job.parts]
-        return [tuple(tensor.pin_memory() for tensor in inputs) for inputs in drawn] if pinned else drawn
+
+def drawing(feeds: Sequence[Feed]) -> Callable[[StepJob], tuple[Inputs, ...]]:
+    """Return a function that draws the inputs of a step, one part per domain."""
+
+    def draw(job: StepJob) -> tuple[Inputs, ...]:
+        generator = torch.Generator().manual_seed(job.step_seed)
+        return tuple(feeds[domain].draw(indices, job, generator) for domain, indices in job.parts)
 
     return draw
 
@@ -102,7 +160,3 @@ def balanced_weights(labels: Integers) -> Tensor:
     """Return a weight per class such that every class counts the same and the mean over all images is 1."""
     counts = np.bincount(labels)
     return torch.from_numpy(len(labels) / (len(counts) * np.maximum(counts, 1))).float()
-
-
-def _rows(images: Bytes, indices: Integers) -> Bytes:
-    return np.ascontiguousarray(images[indices])

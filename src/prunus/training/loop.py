@@ -1,16 +1,17 @@
 """The training loop, to be read from top to bottom."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 
-import numpy as np
 import torch
 
+from prunus.data.prefetch import choose_workers, prepare_steps
 from prunus.data.schedule import Step, num_steps, schedule
 from prunus.errors import TrainingInterrupted
 from prunus.learning.arithmetic import arithmetic
 from prunus.learning.captured import StepRunner
-from prunus.learning.feed import DomainData, StepJob, drawing, make_feeds
+from prunus.learning.feed import DomainData, ResidentFeed, StepJob, drawing, make_feeds
 from prunus.learning.learner import Learner
 from prunus.learning.rates import rate_factor
 from prunus.learning.scoring import count_correct
@@ -33,24 +34,31 @@ def fit(
     plan = (strategy, sizes, recipe.training.batch_size, recipe.training.epochs)
     saver.begin(num_steps(*plan), start)
     first = saver.position.step
+    last = first if saver.position.is_finished else None
+
+    def remaining() -> Iterator[tuple[StepJob, Step, bool]]:
+        steps = islice(_mark_ends(schedule(*plan, recipe.seed)), first, last)
+        for number, (step, ends_epoch) in enumerate(steps, first + 1):
+            yield StepJob(recipe.seed, number, step.parts), step, ends_epoch
+
     device = learner.net.device
     feeds = make_feeds(data, device, recipe)
     runner = StepRunner(learner, feeds)
     reporter = Reporter(learner)
-    draw = drawing(feeds, pinned=device.type == "cuda")
+    is_light = isinstance(feeds[0], ResidentFeed)  # the host only draws numbers
+    workers = choose_workers(recipe.training.workers, has_work=not is_light)
     observer.started(first, saver.position.total_steps)
     try:
-        with stop_on_signal() as stop, arithmetic(recipe.training, device):
-            last = first if saver.position.is_finished else None
-            steps = islice(_mark_ends(schedule(*plan, recipe.seed)), first, last)
-            for done, (step, ends_epoch) in enumerate(steps, first + 1):
-                seed = _step_seed(recipe.seed, done)
-                torch.manual_seed(seed)  # any step can be repeated, also with dropout inside a backbone
-                runner.run(
-                    [domain for domain, _ in step.parts],
-                    draw(StepJob(seed, step.parts)),
-                    rate_factor(recipe.training, step.epoch, step.progress),
-                )
+        with (
+            stop_on_signal() as stop,
+            arithmetic(recipe.training, device),
+            closing(prepare_steps((job for job, _, _ in remaining()), drawing(feeds), workers, runner.pinned)) as drawn,
+        ):
+            for (job, step, ends_epoch), inputs in zip(remaining(), drawn, strict=True):
+                done = job.step
+                torch.manual_seed(job.step_seed)  # any step can be repeated, also with dropout inside a backbone
+                factor = rate_factor(recipe.training, step.epoch, step.progress)
+                runner.run([domain for domain, _ in step.parts], inputs, factor)
                 observer.stepped(done, step.epoch)
                 saver.move_to(done)
                 if ends_epoch:
@@ -95,7 +103,3 @@ def _mark_ends(steps: Iterator[Step]) -> Iterator[tuple[Step, bool]]:
         yield step, following.epoch != step.epoch
         step = following
     yield step, True
-
-
-def _step_seed(seed: int, step: int) -> int:
-    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
