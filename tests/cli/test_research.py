@@ -59,11 +59,30 @@ def test_the_table_and_the_files_are_shown(run: Run) -> None:
 
 
 def test_options_reach_the_comparison(run: Run, calls: list[tuple[Any, ...]]) -> None:
-    run("--methods", "union,ba2", "--budgets", "0.5,0.25", "--set", "seed=3", "--no-cache", "--split", "train")
-    recipe, out, methods, budgets, _, device, use_cache, split = calls[0]
+    run(
+        "--methods",
+        "union,ba2",
+        "--budgets",
+        "0.5,0.25",
+        "--set",
+        "seed=3",
+        "--no-cache",
+        "--split",
+        "train",
+        "--seeds",
+        "0,2",
+    )
+    recipe, out, methods, budgets, _, device, use_cache, split, seeds, jobs = calls[0]
     assert recipe.seed == 3
     assert (out, methods, budgets) == (Path("runs/compare"), "union,ba2", [0.5, 0.25])
-    assert (device, use_cache, split) == ("auto", False, "train")
+    assert (device, use_cache, split, seeds, jobs) == ("auto", False, "train", [0, 2], 1)
+
+
+def test_several_jobs_share_one_display(run: Run, calls: list[tuple[Any, ...]]) -> None:
+    run("--jobs", "2")
+    *_, watch, _, _, _, seeds, jobs = calls[0]
+    assert (seeds, jobs) == ([], 2)
+    assert [type(observer).__name__ for observer in watch("1/2 bn")] == ["TrialProgress"]
 
 
 def test_json_is_the_comparison(run: Run) -> None:
@@ -75,6 +94,13 @@ def test_budgets_that_are_no_numbers_are_refused(run: Run, calls: list[tuple[Any
     error = run("--budgets", "0.5;1").exception
     assert isinstance(error, RecipeError)
     assert "--budgets must be numbers separated by commas" in str(error)
+    assert calls == []
+
+
+def test_seeds_that_are_no_whole_numbers_are_refused(run: Run, calls: list[tuple[Any, ...]]) -> None:
+    error = run("--seeds", "0,1.5").exception
+    assert isinstance(error, RecipeError)
+    assert "--seeds must be whole numbers separated by commas, such as 0,1,2; got '0,1.5'" in str(error)
     assert calls == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prunus.comparison.plan import changed_options, check_data, plan_comparison
+from prunus.comparison.plan import Choices, changed_options, check_data, plan_comparison, plan_trials
 from prunus.config import Recipe, Sharing
 from prunus.errors import DataError, PrunusError, RecipeError, UnknownNameError
 from prunus.methods.table import METHODS
@@ -90,6 +90,54 @@ def test_changed_options_are_those_that_differ_from_the_methods_defaults() -> No
     assert changed(method={"name": "taps", "sparsity": 0.5}) == {"sparsity": 0.5}
     assert changed(method="union", sharing={"weight": 2.0}) == {"weight": 2.0}
     assert changed(method="ba2", sharing={"loss": "soft_overlap"}) == {"sharing": "soft_overlap"}
+
+
+def test_every_seed_is_an_entry_of_the_same_row_and_the_recipes_own_keeps_its_folder(recipe: Recipe) -> None:
+    entries = plan_comparison(recipe, ("union",), (0.5,), (0, 3))
+    assert [(entry.name, entry.group, entry.recipe.seed) for entry in entries] == [
+        ("feature-seed0", "feature", 0),
+        ("feature", "feature", 3),
+        ("finetune-seed0", "finetune", 0),
+        ("finetune", "finetune", 3),
+        ("union-0.5-seed0", "union-0.5", 0),
+        ("union-0.5", "union-0.5", 3),
+    ]
+    (without,) = [entry for entry in plan_comparison(recipe, ("union",), (0.5,)) if entry.name == "union-0.5"]
+    assert without == entries[-1]
+
+
+def test_a_seed_out_of_range_is_refused(recipe: Recipe) -> None:
+    with pytest.raises(RecipeError, match="recipe key 'seed'"):
+        plan_comparison(recipe, ("union",), (0.5,), (-1,))
+
+
+def test_a_sweep_is_the_product_of_methods_budgets_grid_and_seeds(recipe: Recipe) -> None:
+    choices = Choices(("union", "bn"), (0.5, 0.25), (0, 1), ("training.lr=0.01,0.05",))
+    entries = plan_trials(recipe, choices)
+    groups = list(dict.fromkeys(entry.group for entry in entries))
+    assert groups == [
+        *("bn-training.lr=0.01", "bn-training.lr=0.05"),
+        *("union-training.lr=0.01-0.5", "union-training.lr=0.05-0.5"),
+        *("union-training.lr=0.01-0.25", "union-training.lr=0.05-0.25"),
+    ]
+    assert len(entries) == 2 * len(groups)
+    last = entries[-1]
+    assert (last.recipe.training.lr, last.recipe.budget, last.recipe.seed) == (0.05, 0.25, 1)
+    assert last.options == {"training.lr": 0.05}
+
+
+def test_a_sweep_without_choices_is_the_recipe_itself() -> None:
+    content = {"backbone": "wrn14_2", "domains": ["one"], "method": {"name": "ba2"}, "budget": 0.4}
+    soft = parse_recipe(content | {"sharing": {"loss": "soft_overlap", "weight": 5.0}})
+    (entry,) = plan_trials(soft, Choices())
+    assert entry.name == "ba2-sharing=soft_overlap-weight=5.0-0.4"
+    assert entry.recipe.sharing == soft.sharing
+    assert entry.recipe.budget == 0.4
+
+
+def test_unknown_keys_of_a_grid_are_refused(recipe: Recipe) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown recipe key 'training\.lrr'; did you mean 'training\.lr'"):
+        plan_trials(recipe, Choices(grid=("training.lrr=1",)))
 
 
 def test_domains_without_labelled_images_of_the_split_are_refused(make_domain: Callable[..., Path]) -> None:

@@ -3,11 +3,12 @@
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from prunus.comparison.plan import Entry
-from prunus.comparison.table import is_complete, tabulate, write_comparison
-from prunus.comparison.trials import Outcome
+from prunus.comparison.execution import Outcome
+from prunus.comparison.plan import Entry, changed_options
+from prunus.comparison.table import is_complete, tabulate, tabulate_sweep, write_table
 from prunus.measure.comparison import Comparison
 from prunus.measure.evaluation import Evaluation
 from prunus.recipes import parse_recipe
@@ -16,8 +17,10 @@ from tests.makers.run_folders import results
 RECIPE = parse_recipe({"backbone": "wrn14_2", "domains": ["birds", "flowers"], "seed": 4, "training": {"epochs": 3}})
 
 
-def _entry(name: str, **method: object) -> Entry:
-    return Entry(name, parse_recipe({"backbone": "wrn14_2", "domains": ["birds", "flowers"], **method}))
+def _entry(group: str, seed: int = 0, **method: object) -> Entry:
+    content = {"backbone": "wrn14_2", "domains": ["birds", "flowers"], "seed": seed, **method}
+    recipe = parse_recipe(content)
+    return Entry(f"{group}-seed{seed}" if seed else group, recipe, group, changed_options(recipe))
 
 
 ENTRIES = [
@@ -48,9 +51,11 @@ def _comparison() -> Comparison:
 
 
 def test_a_table_needs_the_rows_that_scores_compare_with() -> None:
-    assert is_complete(OUTCOME)
+    assert is_complete(ENTRIES, OUTCOME)
     for name in ("feature", "finetune"):
-        assert not is_complete(Outcome({key: OUTCOME.results[key] for key in OUTCOME.results if key != name}, {}))
+        without = Outcome({key: OUTCOME.results[key] for key in OUTCOME.results if key != name}, {})
+        assert not is_complete(ENTRIES, without)
+    assert not is_complete([*ENTRIES, _entry("finetune", 1, method="finetune")], OUTCOME)
 
 
 def test_rows_are_in_the_order_of_the_plan_and_failures_are_named() -> None:
@@ -89,7 +94,74 @@ def test_scores_compare_with_fine_tuning_and_the_feature_extractor() -> None:
 
 def test_every_format_is_written(tmp_path: Path) -> None:
     comparison = _comparison()
-    write_comparison(tmp_path, comparison)
+    write_table(tmp_path, "comparison", comparison)
     assert Comparison.model_validate_json((tmp_path / "comparison.json").read_bytes()) == comparison
     assert len(list(csv.reader((tmp_path / "comparison.csv").read_text().splitlines()))) == 4
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".csv", ".json", ".md", ".tex"]
+
+
+SEEDS = (0, 1, 2)
+SEEDED = [
+    _entry(group, seed, method=method, **more)
+    for group, method, more in (
+        ("feature", "feature", {}),
+        ("finetune", "finetune", {}),
+        ("union-0.5", "union", {"budget": 0.5}),
+    )
+    for seed in SEEDS
+]
+UNION = {0: (0.9, 0.6), 1: (0.8, 0.7), 2: (0.85, 0.5)}
+FINETUNED = {0: (0.8, 0.6), 1: (0.9, 0.7), 2: (0.85, 0.8)}
+
+
+def _seeded() -> Outcome:
+    def name(group: str, seed: int) -> str:
+        return f"{group}-seed{seed}" if seed else group
+
+    measured = {name("feature", seed): _measured("feature", None, 0.7, 0.5) for seed in SEEDS}
+    measured |= {name("finetune", seed): _measured("finetune", None, *FINETUNED[seed]) for seed in SEEDS}
+    sizes = {seed: {"stored_bytes": 70 + seed, "union": 0.4 + seed / 100} for seed in SEEDS}
+    measured |= {name("union-0.5", seed): _measured("union", 0.5, *UNION[seed], **sizes[seed]) for seed in SEEDS}
+    return Outcome(measured, {})
+
+
+def test_seeds_are_joined_into_one_row_with_mean_and_standard_deviation() -> None:
+    comparison = tabulate(SEEDED, _seeded(), RECIPE, "test")
+    assert [(row.name, row.seeds) for row in comparison.rows] == [
+        ("feature", SEEDS),
+        ("finetune", SEEDS),
+        ("union-0.5", SEEDS),
+    ]
+    row = comparison.rows[2]
+    means = np.array(list(UNION.values())).mean(1)
+    assert row.spread is not None
+    assert row.mean_accuracy == pytest.approx(means.mean())
+    assert row.spread.mean_accuracy == pytest.approx(means.std(ddof=1))
+    assert row.spread.accuracies["flowers"] == pytest.approx(np.std([0.6, 0.7, 0.5], ddof=1))
+    assert (row.stored_bytes, row.spread.stored_bytes, row.spread.params_ratio) == (71, 1.0, 0.0)
+    assert row.largest_usage == pytest.approx(0.4)
+
+
+def test_scores_of_every_seed_compare_with_the_mean_accuracies_of_fine_tuning() -> None:
+    row = tabulate(SEEDED, _seeded(), RECIPE, "test").rows[2]
+    largest = 2 * (1 - np.array(list(FINETUNED.values())).mean(0))
+    scores = (1000 * (np.maximum(0, largest - 1 + np.array(list(UNION.values()))) / largest) ** 2).sum(1)
+    assert row.scores is not None
+    assert row.spread is not None
+    assert row.spread.scores is not None
+    assert row.scores.s == pytest.approx(scores.mean())
+    assert row.spread.scores.s == pytest.approx(scores.std(ddof=1))
+    assert row.spread.scores.s_o == pytest.approx((scores / 0.25).std(ddof=1))
+
+
+def test_a_row_lists_the_seeds_that_were_measured() -> None:
+    outcome = _seeded()
+    del outcome.results["union-0.5-seed1"], outcome.results["union-0.5-seed2"]
+    row = tabulate(SEEDED, outcome, RECIPE, "test").rows[2]
+    assert (row.seeds, row.spread, row.mean_accuracy) == ((0,), None, 0.75)
+
+
+def test_a_sweep_has_no_scores_and_names_the_rows_of_its_fronts() -> None:
+    sweep = tabulate_sweep(SEEDED, _seeded(), RECIPE, "test")
+    assert all(row.scores is None for row in sweep.rows)
+    assert sweep.fronts == {"stored_bytes": ("union-0.5", "finetune"), "macs_ratio": ("union-0.5", "finetune")}

@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from prunus.measure.comparison import Comparison
+from prunus.measure.comparison import Comparison, Sweep, over_seeds
 from prunus.report.comparison import FORMATS, comparison_view, to_csv, to_latex, to_markdown
 
 WIDE, NARROW = 140, 60
@@ -77,3 +77,43 @@ def test_a_narrow_terminal_shows_means_only(comparison: Comparison, width: int, 
     assert ("wider terminal" in text) != shows_domains
     assert "75.0" in text
     assert "over its budget" in text
+
+
+@pytest.fixture
+def seeded(comparison: Comparison) -> Comparison:
+    """A row over three seeds, one over two, and one with a single seed."""
+    three, two = comparison.rows
+    several = {
+        seed: three.model_copy(update={"mean_accuracy": 0.7 + seed / 100, "stored_bytes": 10**6 * (1 + seed)})
+        for seed in (0, 1, 2)
+    }
+    rows = (over_seeds(several), over_seeds({0: two, 2: two}), over_seeds({0: two}))
+    return comparison.model_copy(update={"rows": rows})
+
+
+def test_means_are_shown_with_their_spread_and_the_seeds_they_are_over(seeded: Comparison) -> None:
+    lines = to_markdown(seeded).splitlines()
+    assert lines[2] == (
+        "| ba2 sharing=soft_overlap β=0.5* | 0.250 ± 0.000 | 1.03 ± 0.00 | 50.0 | 100.0 | 71.0 ± 1.0 "
+        "| 1250 ± 0 | 99.25 ± 0.00 | - | 2.00 ± 0.00 |"
+    )
+    assert lines[3].startswith("| bn (n = 2) | 0.250 ± 0.000 |")
+    assert lines[4].startswith("| bn (n = 1) | 0.250 | 1.03 | 50.0 | 100.0 | 75.0 | - |")
+    assert lines[-1] == "mean ± standard deviation over the seeds 0, 1, 2 (n = 3)"
+    assert "over the seeds 0, 1, 2" in to_latex(seeded).splitlines()[0]
+    assert Comparison.model_validate_json(FORMATS["json"](seeded)) == seeded
+
+
+def test_csv_has_standard_deviations_where_there_are_several_seeds(seeded: Comparison, comparison: Comparison) -> None:
+    first, second, third = csv.DictReader(io.StringIO(to_csv(seeded)))
+    assert float(first["mean_accuracy_std"]) == pytest.approx(0.01)
+    assert (first["seeds"], second["seeds"], third["seeds"]) == ("0 1 2", "0 2", "0")
+    assert float(first["stored_bytes_std"]) == 1e6
+    assert (second["mean_accuracy_std"], second["s_e_std"], third["mean_accuracy_std"]) == ("0.0", "", "")
+    assert "_std" not in to_csv(comparison)
+
+
+def test_a_sweep_shows_sizes_and_no_scores(seeded: Comparison) -> None:
+    lines = to_markdown(Sweep.model_validate(dict(seeded))).splitlines()
+    assert lines[0] == "| method | FLOP | Params | a_b | s | mean | MB |"
+    assert lines[2].endswith("| 71.0 ± 1.0 | 2.00 ± 1.00 |")

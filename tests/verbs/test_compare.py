@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import prunus
@@ -150,6 +151,23 @@ def test_a_comparison_that_was_killed_ends_with_the_same_table(
     _compare(recipe, tmp_path / "straight")
     tables = [tmp_path / name / "comparison.json" for name in ("killed", "straight")]
     assert _without_times(tables[0]) == _without_times(tables[1])
+
+
+def test_seeds_in_two_processes_become_means_and_are_not_trained_again(recipe: Recipe, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = compare(recipe, out, ("feature",), (0.5,), device="cpu", seeds=(0, 1), jobs=2)
+    assert [(row.name, row.seeds) for row in found.rows] == [("feature", (0, 1)), ("finetune", (0, 1))]
+    measured = [json.loads((out / name / "results.json").read_text()) for name in ("finetune", "finetune-seed1")]
+    assert [results["seed"] for results in measured] == [0, 1]
+    means = [results["mean_accuracy"] for results in measured]
+    assert found.rows[1].mean_accuracy == pytest.approx(np.mean(means))
+    assert found.rows[1].spread is not None
+    assert found.rows[1].spread.mean_accuracy == pytest.approx(np.std(means, ddof=1))
+
+    def refuse(title: str) -> Sequence[Observer]:
+        raise AssertionError(title)
+
+    assert compare(recipe, out, ("feature",), (0.5,), refuse, device="cpu", seeds=(0, 1)) == found
 
 
 def test_another_recipe_in_the_same_folder_is_refused(recipe: Recipe, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class TrainingProgress(Observer):
         if self._live:
             self.progressed(report)
         else:
-            self._console.print(_line(report), highlight=False, soft_wrap=True)
+            self._console.print(f"  {epoch_line(report)}", highlight=False, soft_wrap=True)
 
     @override
     def ended(self) -> None:
@@ -83,12 +83,13 @@ def _speed(report: EpochReport) -> str:
     return f", {report.images_per_second:,.0f} images/s" if report.images_per_second else ""
 
 
-def _line(report: EpochReport) -> str:
+def epoch_line(report: EpochReport) -> str:
+    """Describe an epoch in one line."""
     domains = report.domains.values()
     held_out = [domain.validation_accuracy for domain in domains if domain.validation_accuracy is not None]
     accuracies = held_out or [domain.train_accuracy for domain in domains]
     return (
-        f"  epoch {report.epoch + 1}: mean accuracy {percent(sum(accuracies) / len(accuracies))} "
+        f"epoch {report.epoch + 1}: mean accuracy {percent(sum(accuracies) / len(accuracies))} "
         f"({'validation' if held_out else 'training images'}), "
         f"largest usage {percent(max(domain.usage for domain in domains))}, union {percent(report.union)}"
         f"{_speed(report)}"

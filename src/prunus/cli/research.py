@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from prunus.benchmarks import BENCHMARKS
 from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, NoCache, Overrides
 from prunus.cli.output import make_table, print_json, show
 from prunus.cli.progress import TrainingProgress
+from prunus.cli.trials_progress import TrialsProgress
 from prunus.errors import DataError, RecipeError, TrainingError
 from prunus.report.comparison import SCORES, comparison_view
 from prunus.report.tables import percent
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from prunus.measure.paper_tables import RecomputedRow
 
 METHOD_COLUMNS = ("method", "what it does, and its paper", "a domain adds", "Params", "MACs")
+Seeds = Annotated[
+    str | None, typer.Option(help="Seeds to repeat every training run with, as in 0,1,2.", show_default="the recipe's")
+]
+Split = Annotated[str, typer.Option(help="Images to measure on: test, validation or train.")]
 PAPER_COLUMNS = ("method", "S", "±", "S_O", "± %", "S_P", "± %", "S_E", "± %")
 
 
@@ -70,7 +76,9 @@ def compare(
     ] = "all",
     budgets: Annotated[str, typer.Option(help="Budgets of the methods that have one.")] = "1,0.75,0.5,0.25",
     out: Annotated[Path, typer.Option(help="Folder for the runs and the table.")] = Path("runs/compare"),
-    split: Annotated[str, typer.Option(help="Images to measure on: test, validation or train.")] = "test",
+    seeds: Seeds = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Training runs at a time, each in a process of its own.")] = 1,
+    split: Split = "test",
     overrides: Overrides = None,
     device: Device = "auto",
     no_cache: NoCache = False,
@@ -78,21 +86,24 @@ def compare(
 ) -> None:
     """Train methods of the literature on the same data and print one table.
 
-    Run the same command again to continue an interrupted comparison, or to add methods and budgets.
+    Run the same command again to continue an interrupted comparison, or to add methods, budgets and seeds.
 
-    Example: prunus compare recipe.toml --methods union,ba2 --budgets 0.5
+    Example: prunus compare recipe.toml --methods union,ba2 --budgets 0.5 --seeds 0,1,2
     """
     console = Console(stderr=as_json, highlight=False)
-    comparison = prunus.compare(
-        prunus.load_recipe(recipe, overrides or ()),
-        out,
-        methods,
-        _numbers(budgets, "--budgets must be numbers separated by commas, such as 1,0.5,0.25", RecipeError),
-        lambda title: [TrainingProgress(title, console)],
-        device,
-        not no_cache,
-        split,
-    )
+    with TrialsProgress(console) if jobs > 1 else nullcontext() as display:
+        comparison = prunus.compare(
+            prunus.load_recipe(recipe, overrides or ()),
+            out,
+            methods,
+            _numbers(budgets, "--budgets must be numbers separated by commas, such as 1,0.5,0.25", RecipeError),
+            display.watch if display else lambda title: [TrainingProgress(title, console)],
+            device,
+            not no_cache,
+            split,
+            _seeds(seeds),
+            jobs,
+        )
     files = f"Written to {out}: comparison.csv, .json, .md and .tex"
     show(comparison, as_json, comparison_view(comparison, console.width), files)
     if comparison.failed:
@@ -104,6 +115,13 @@ def _numbers(text: str, complaint: str, error: type[prunus.PrunusError]) -> list
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise error(f"{complaint}; got {text!r}") from None
+
+
+def _seeds(text: str | None) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")] if text else []
+    except ValueError:
+        raise RecipeError(f"--seeds must be whole numbers separated by commas, such as 0,1,2; got {text!r}") from None
 
 
 def submit(

@@ -1,52 +1,71 @@
-"""Put the results of a comparison into one table."""
+"""Put the results of trials into one table: a row for each method and budget, over its seeds."""
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from prunus.comparison.plan import REQUIRED, Entry, changed_options
-from prunus.comparison.trials import Outcome
+from prunus.comparison.execution import Outcome
+from prunus.comparison.plan import REQUIRED, Entry
 from prunus.config import Recipe
 from prunus.files import write_atomically
-from prunus.measure.comparison import Comparison, ComparisonRow
+from prunus.measure.comparison import COSTS, Comparison, ComparisonRow, Sweep, front, over_seeds
 from prunus.measure.evaluation import Evaluation
-from prunus.measure.score import FEATURE, FINETUNE, decathlon_score, efficiency_scores
+from prunus.measure.score import FEATURE, FINETUNE, Scores, decathlon_score, efficiency_scores
 from prunus.report.comparison import FORMATS
 
+Score = Callable[[Evaluation], Scores | None]
 
-def is_complete(outcome: Outcome) -> bool:
-    """Return whether the rows that the scores compare with are measured."""
-    return all(name in outcome.results for name in REQUIRED)
+
+def is_complete(entries: Sequence[Entry], outcome: Outcome) -> bool:
+    """Return whether the rows that the scores compare with are measured, with every seed."""
+    return all(entry.name in outcome.results for entry in entries if entry.group in REQUIRED)
 
 
 def tabulate(entries: Sequence[Entry], outcome: Outcome, recipe: Recipe, split: str) -> Comparison:
-    """Score every measured entry against fine-tuning and the feature extractor."""
-    finetuned = _accuracies(outcome.results[FINETUNE])
-    feature_score = decathlon_score(_accuracies(outcome.results[FEATURE]), finetuned)
+    """Score every measured entry against fine-tuning and the feature extractor.
+
+    The references are their mean accuracies over the seeds, so that the spread of a score is the method's own.
+    """
+    finetuned = _mean_accuracies(entries, outcome, FINETUNE)
+    feature_score = decathlon_score(_mean_accuracies(entries, outcome, FEATURE), finetuned)
+
+    def score(results: Evaluation) -> Scores:
+        value = decathlon_score(list(results.accuracies.values()), finetuned)
+        return efficiency_scores(value, results.macs_ratio, results.params_ratio, feature_score)
+
+    return _table(entries, outcome, recipe, split, score)
+
+
+def tabulate_sweep(entries: Sequence[Entry], outcome: Outcome, recipe: Recipe, split: str) -> Sweep:
+    """List every measured entry, and find the Pareto fronts."""
+    table = _table(entries, outcome, recipe, split, lambda _results: None)
+    fronts = {cost: tuple(table.rows[index].name for index in front(table.rows, cost)) for cost in COSTS}
+    return Sweep.model_validate(dict(table) | {"fronts": fronts})
+
+
+def write_table(folder: Path, stem: str, table: Comparison) -> None:
+    """Write a table in every format."""
+    for suffix, text_of in FORMATS.items():
+        write_atomically(folder / f"{stem}.{suffix}", text_of(table).encode())
+
+
+def _table(entries: Sequence[Entry], outcome: Outcome, recipe: Recipe, split: str, score: Score) -> Comparison:
+    groups: dict[str, dict[int, ComparisonRow]] = {}
+    for entry in entries:
+        if results := outcome.results.get(entry.name):
+            row = ComparisonRow.of(entry.group, results, entry.options, score(results))
+            groups.setdefault(entry.group, {})[entry.recipe.seed] = row
     return Comparison(
         domains=tuple(choice.name for choice in recipe.domains),
         backbone=recipe.backbone.name,
         split=split,
         settings=recipe.model_dump(mode="json", exclude={"domains", "method", "sharing", "budget"}),
-        rows=tuple(
-            _row(entry, outcome.results[entry.name], finetuned, feature_score)
-            for entry in entries
-            if entry.name in outcome.results
-        ),
-        failed=dict(outcome.failed),
+        rows=tuple(over_seeds(rows) for rows in groups.values()),
+        failed=outcome.failed,
     )
 
 
-def write_comparison(folder: Path, comparison: Comparison) -> None:
-    """Write a comparison in every format."""
-    for suffix, text_of in FORMATS.items():
-        write_atomically(folder / f"comparison.{suffix}", text_of(comparison).encode())
-
-
-def _row(entry: Entry, results: Evaluation, finetuned: Sequence[float], feature_score: float) -> ComparisonRow:
-    score = decathlon_score(_accuracies(results), finetuned)
-    scores = efficiency_scores(score, results.macs_ratio, results.params_ratio, feature_score)
-    return ComparisonRow.of(entry.name, results, changed_options(entry.recipe), scores)
-
-
-def _accuracies(results: Evaluation) -> list[float]:
-    return list(results.accuracies.values())
+def _mean_accuracies(entries: Sequence[Entry], outcome: Outcome, group: str) -> list[float]:
+    """Return every domain's accuracy, as the mean over the seeds."""
+    measured = [outcome.results[entry.name].accuracies for entry in entries if entry.group == group]
+    return [statistics.fmean(accuracies[domain] for accuracies in measured) for domain in measured[0]]

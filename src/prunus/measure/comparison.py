@@ -1,22 +1,44 @@
-"""The result of `prunus compare`: one row per method and budget."""
+"""The results of `prunus compare` and `prunus sweep`: one row per method and budget, over one or more seeds."""
 
 from __future__ import annotations
 
-from pydantic import Field, JsonValue
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.result import Result, Share
 from prunus.measure.score import Scores
 
+ADDED = ("seeds", "spread")  # missing in files of earlier versions
+COSTS = ("stored_bytes", "macs_ratio")  # what a Pareto front weighs against the mean accuracy
+
+Average = Callable[[Sequence[float]], float]
+
+
+class Spread(Result):
+    """Standard deviations over the seeds of a row, with n - 1 in the denominator."""
+
+    union: Share
+    macs_ratio: Share
+    params_ratio: Share
+    stored_bytes: Share
+    accuracies: dict[str, Share]
+    mean_accuracy: Share
+    scores: Scores | None
+
 
 class ComparisonRow(Result):
-    """One method with one budget.
+    """One method with one budget; with several seeds, every number is a mean over them.
 
     Args:
-        name: also the name of its run folder.
+        name: also the name of its run folder; further seeds append theirs.
         options: settings in which it differs from the method's defaults.
-        largest_usage: usage of the domain that uses most.
+        largest_usage: usage of the domain that uses most, over all seeds.
         scores: None where there is nothing to compare with.
+        seeds: those that were measured; files of earlier versions do not name their seed.
+        spread: None with one seed.
     """
 
     name: str
@@ -32,6 +54,13 @@ class ComparisonRow(Result):
     mean_accuracy: Share
     scores: Scores | None
     seconds: Share | None = None
+    seeds: tuple[int, ...] = ()
+    spread: Spread | None = None
+
+    @model_serializer(mode="wrap")
+    def _omit_what_nobody_added(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        content: dict[str, object] = serialize(self)
+        return {key: value for key, value in content.items() if key not in ADDED or key in self.model_fields_set}
 
     @classmethod
     def of(cls, name: str, results: Evaluation, options: dict[str, JsonValue], scores: Scores | None) -> ComparisonRow:
@@ -45,7 +74,7 @@ class Comparison(Result):
 
     Args:
         settings: the recipe without its domains, method, sharing loss and budget.
-        failed: name of a row -> why it could not be trained.
+        failed: name of a run -> why it could not be trained.
     """
 
     domains: tuple[str, ...]
@@ -54,3 +83,62 @@ class Comparison(Result):
     settings: dict[str, JsonValue] = Field(default_factory=dict)
     rows: tuple[ComparisonRow, ...]
     failed: dict[str, str] = Field(default_factory=dict)
+
+
+class Sweep(Comparison):
+    """The trials of a sweep, without scores.
+
+    Args:
+        fronts: cost -> names of the rows on its Pareto front, cheapest first.
+    """
+
+    fronts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+
+def over_seeds(rows: Mapping[int, ComparisonRow]) -> ComparisonRow:
+    """Join the rows of one method and budget, by seed, into one of means and standard deviations."""
+    seeds = tuple(rows)
+    first, *others = rows.values()
+    if not others:
+        return first.model_copy(update={"seeds": seeds})
+    averaged = _apply(statistics.fmean, list(rows.values()))
+    averaged["stored_bytes"] = round(statistics.fmean(row.stored_bytes for row in rows.values()))
+    times = [row.seconds for row in rows.values() if row.seconds is not None]
+    joined = {
+        "largest_usage": max(row.largest_usage for row in rows.values()),
+        "seconds": statistics.fmean(times) if times else None,
+        "seeds": seeds,
+        "spread": _apply(statistics.stdev, list(rows.values())),
+    }
+    return ComparisonRow.model_validate(dict(first) | averaged | joined)
+
+
+def _apply(average: Average, rows: Sequence[ComparisonRow]) -> dict[str, object]:
+    """Apply a function to the rows' values of every number that has a spread."""
+    keys = ("union", "macs_ratio", "params_ratio", "stored_bytes", "mean_accuracy")
+    numbers: dict[str, object] = {key: average([getattr(row, key) for row in rows]) for key in keys}
+    names = rows[0].accuracies
+    accuracies = {name: average([row.accuracies[name] for row in rows]) for name in names}
+    return numbers | {"accuracies": accuracies, "scores": _apply_to_scores(average, [row.scores for row in rows])}
+
+
+def _apply_to_scores(average: Average, scores: Sequence[Scores | None]) -> dict[str, float | None] | None:
+    present = [row for row in scores if row is not None]
+    if len(present) < len(scores):
+        return None
+    values = {key: [getattr(row, key) for row in present] for key in Scores.model_fields}
+    return {key: None if None in column else average(column) for key, column in values.items()}
+
+
+def front(rows: Sequence[ComparisonRow], cost: str) -> list[int]:
+    """Return the indices of the rows on the Pareto front of a cost, cheapest first."""
+    return pareto_front([(getattr(row, cost), row.mean_accuracy) for row in rows])
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the indices of the points (cost, accuracy) that no other point beats, cheapest first."""
+    front: list[int] = []
+    for index in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
+        if not front or points[index][1] > points[front[-1]][1]:
+            front.append(index)
+    return front

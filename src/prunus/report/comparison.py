@@ -3,29 +3,29 @@
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from prunus.measure.comparison import Comparison, ComparisonRow
+from prunus.measure.comparison import Comparison, ComparisonRow, Sweep
 
 OVER = "*"
 OVER_NOTE = "* ended over its budget: some domain uses more of the kernels than β"
 SCORES = {"S": "s", "S_O": "s_o", "S_P": "s_p", "S_E": "s_e"}
+SPREAD = ("union", "macs_ratio", "params_ratio", "stored_bytes", "mean_accuracy")  # numbers with a standard deviation
 
 
 def comparison_view(comparison: Comparison, width: int) -> Group:
     """Show a comparison in a terminal, with the accuracies of single domains if they fit."""
     cells = table_cells(comparison)
-    notes = ["FLOP (MACs, mean over the domains) and Params are relative to the backbone. Accuracies are in %."]
+    costs = "FLOP (MACs, mean over the domains) and Params are relative to the backbone. Accuracies are in %."
+    notes = [costs, *table_notes(comparison)]
     if sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) >= width:
         hidden = range(3, 3 + len(comparison.domains))
         cells = [[cell for index, cell in enumerate(row) if index not in hidden] for row in cells]
-        notes.append("Use a wider terminal, or the files, to see the accuracies of single domains.")
-    if any(row[0].endswith(OVER) for row in cells):
-        notes.append(OVER_NOTE)
+        notes.insert(1, "Use a wider terminal, or the files, to see the accuracies of single domains.")
     table = Table()
     for index, name in enumerate(cells[0]):
         table.add_column(name, justify="left" if index == 0 else "right", no_wrap=index > 0, overflow="fold")
@@ -39,8 +39,7 @@ def to_markdown(comparison: Comparison) -> str:
     header, *rows = table_cells(comparison)
     ruler = ["---", *("---:" for _ in header[1:])]
     lines = "".join(f"| {' | '.join(row)} |\n" for row in [header, ruler, *rows])
-    over = any(row[0].endswith(OVER) for row in rows)
-    return lines + (f"\n{OVER_NOTE}\n" if over else "")
+    return lines + "".join(f"\n{note}\n" for note in table_notes(comparison))
 
 
 def to_latex(comparison: Comparison) -> str:
@@ -50,25 +49,32 @@ def to_latex(comparison: Comparison) -> str:
     titles = [scores.get(name, _escape(name)) for name in header]
     body = "".join(f"{' & '.join(_escape(cell) for cell in row)} \\\\\n" for row in rows)
     columns = "l" + "r" * (len(header) - 1)
+    notes = "; ".join(dict.fromkeys([OVER_NOTE, *table_notes(comparison)]))
     return (
-        f"% needs \\usepackage{{booktabs}}; {OVER_NOTE}\n"
+        f"% needs \\usepackage{{booktabs}}; {notes}\n"
         f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{' & '.join(titles)} \\\\\n\\midrule\n{body}"
         "\\bottomrule\n\\end{tabular}\n"
     )
 
 
 def to_csv(comparison: Comparison) -> str:
-    """Write a comparison as CSV with all digits; accuracies are shares."""
+    """Write a comparison as CSV with all digits; accuracies are shares, and `_std` marks standard deviations."""
     first = ["name", "method", "options", "budget", "largest_usage", "union"]
     first += ["macs_ratio", "params_ratio", "stored_bytes"]
+    has_spread = any(row.spread for row in comparison.rows)
+    deviations = [f"{name}_std" for name in (*SPREAD, *comparison.domains, *SCORES.values())]
+    added = ["seeds", *deviations] if has_spread else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*first, *comparison.domains, "mean_accuracy", *SCORES.values(), "seconds"])
+    writer.writerow([*first, *comparison.domains, "mean_accuracy", *SCORES.values(), "seconds", *added])
     for row in comparison.rows:
         known = dict(row) | {"options": " ".join(f"{key}={value}" for key, value in row.options.items())}
         accuracies = [row.accuracies[name] for name in comparison.domains]
         scores = [getattr(row.scores, key, None) for key in SCORES.values()]
-        writer.writerow([*(known[key] for key in first), *accuracies, row.mean_accuracy, *scores, row.seconds])
+        cells = [*(known[key] for key in first), *accuracies, row.mean_accuracy, *scores, row.seconds]
+        if has_spread:
+            cells += [" ".join(map(str, row.seeds)), *_deviations(row, comparison.domains)]
+        writer.writerow(cells)
     return text.getvalue()
 
 
@@ -85,25 +91,61 @@ def row_label(row: ComparisonRow) -> str:
     options = "".join(f" {key}={value}" for key, value in row.options.items())
     if row.budget is None:
         return f"{row.method}{options}"
-    return f"{row.method}{options} β={row.budget:g}{OVER if row.largest_usage > row.budget else ''}"
+    return f"{row.method}{options} β={row.budget:g}{OVER if _is_over(row) else ''}"
 
 
 def table_cells(comparison: Comparison) -> list[list[str]]:
-    """Return the header and the rows of the table."""
-    header = ["method", "FLOP", "Params", *comparison.domains, "mean", *SCORES]
-    rows = []
+    """Return the header and the rows of the table; means over seeds are followed by their spread."""
+    most = max((len(row.seeds) for row in comparison.rows), default=0)
+    scores = {} if isinstance(comparison, Sweep) else SCORES
+    size = ["MB"] if isinstance(comparison, Sweep) else []
+    rows = [["method", "FLOP", "Params", *comparison.domains, "mean", *size, *scores]]
     for row in comparison.rows:
-        accuracies = [row.accuracies[name] for name in comparison.domains]
-        shares = [f"{100 * share:.1f}" for share in [*accuracies, row.mean_accuracy]]
-        scores = [_number(getattr(row.scores, key, None)) for key in SCORES.values()]
-        rows.append([row_label(row), f"{row.macs_ratio:.3f}", f"{row.params_ratio:.2f}", *shares, *scores])
-    return [header, *rows]
+        label = row_label(row) + (f" (n = {len(row.seeds)})" if len(row.seeds) < most else "")
+        costs = [_cell(row, "macs_ratio", "{:.3f}"), _cell(row, "params_ratio", "{:.2f}")]
+        accuracies = [f"{100 * row.accuracies[name]:.1f}" for name in comparison.domains]
+        megabytes = [_cell(row, "stored_bytes", "{:.2f}", 1e-6) for _ in size]
+        shown = [_score_cell(row, key) for key in scores.values()]
+        rows.append([label, *costs, *accuracies, _cell(row, "mean_accuracy", "{:.1f}", 100), *megabytes, *shown])
+    return rows
 
 
-def _number(value: float | None) -> str:
+def table_notes(comparison: Comparison) -> list[str]:
+    """Explain the signs that occur in a table."""
+    notes = [OVER_NOTE] if any(_is_over(row) for row in comparison.rows) else []
+    seeds = max((row.seeds for row in comparison.rows if row.spread), key=len, default=())
+    if seeds:
+        listed = ", ".join(map(str, seeds))
+        notes.append(f"mean ± standard deviation over the seeds {listed} (n = {len(seeds)})")
+    return notes
+
+
+def _is_over(row: ComparisonRow) -> bool:
+    return row.budget is not None and row.largest_usage > row.budget
+
+
+def _cell(row: ComparisonRow, key: str, form: str, factor: float = 1.0) -> str:
+    mean = form.format(factor * getattr(row, key))
+    return mean if row.spread is None else f"{mean} ± {form.format(factor * getattr(row.spread, key))}"
+
+
+def _score_cell(row: ComparisonRow, key: str) -> str:
+    """Show a score with as many digits as its mean, which decides those of its spread too."""
+    value = getattr(row.scores, key, None)
     if value is None:
         return "-"
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    form = "{:.2f}" if abs(value) < 100 else "{:.0f}"
+    deviation = getattr(row.spread and row.spread.scores, key, None)
+    return form.format(value) if deviation is None else f"{form.format(value)} ± {form.format(deviation)}"
+
+
+def _deviations(row: ComparisonRow, domains: Sequence[str]) -> list[float | None]:
+    """Return the standard deviations in the order of the CSV file; all None with one seed."""
+    if row.spread is None:
+        return [None] * (len(SPREAD) + len(domains) + len(SCORES))
+    numbers = [getattr(row.spread, key) for key in SPREAD]
+    accuracies = [row.spread.accuracies[name] for name in domains]
+    return [*numbers, *accuracies, *(getattr(row.spread.scores, key, None) for key in SCORES.values())]
 
 
 def _escape(text: str) -> str:

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from prunus.comparison.plan import ALL, check_data, plan_comparison
-from prunus.comparison.table import is_complete, tabulate, write_comparison
-from prunus.comparison.trials import Trials, Watch
+from prunus.comparison.execution import Executor, OneByOne, Outcome, Trials
+from prunus.comparison.plan import ALL, REQUIRED, check_data, plan_comparison
+from prunus.comparison.processes import Processes
+from prunus.comparison.table import is_complete, tabulate, write_table
+from prunus.comparison.trials import Watch
 from prunus.config import Recipe
 from prunus.errors import RecipeError
 from prunus.measure.comparison import Comparison
@@ -23,6 +25,8 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
     device: str = "auto",
     use_cache: bool = True,
     split: str = "test",
+    seeds: Sequence[int] = (),
+    jobs: int = 1,
 ) -> Comparison:
     """Train every method, once per budget if it has one, and measure all of them in the same way.
 
@@ -33,15 +37,24 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
         methods: names, also with options such as `taps:sparsity=0.5` or `ba2:sharing=soft_overlap`; `all` is every one.
         observers: title of a training run -> its observers.
         split: what is measured on; "validation" where test images have no labels.
+        seeds: train everything once per seed; the numbers of a row are means, and its `spread` standard deviations.
+        jobs: training runs at a time; more than one run in processes of their own.
     """
     folder = Path(out)
     if folder.is_file():
         raise RecipeError(f"{folder} is a file; name a folder for the comparison")
+    if jobs < 1:
+        raise RecipeError(f"jobs must be at least 1, got {jobs}")
     recipe = with_absolute_paths(recipe, Path.cwd())
-    entries = plan_comparison(recipe, [methods] if isinstance(methods, str) else methods, budgets)
+    entries = plan_comparison(recipe, [methods] if isinstance(methods, str) else methods, budgets, seeds)
     check_data(recipe, split)
-    for outcome in Trials(entries, folder, split, device, use_cache).run(observers):
-        if is_complete(outcome):  # written after every row: a long comparison can be read while it runs
-            comparison = tabulate(entries, outcome, recipe, split)
-            write_comparison(folder, comparison)
-    return comparison
+    comparisons: list[Comparison] = []
+
+    def report(outcome: Outcome) -> None:
+        if is_complete(entries, outcome):  # written after every run: a long comparison can be read while it runs
+            comparisons.append(tabulate(entries, outcome, recipe, split))
+            write_table(folder, "comparison", comparisons[-1])
+
+    executor: Executor = OneByOne() if jobs == 1 else Processes(jobs)
+    Trials(entries, folder, split, device, use_cache, REQUIRED).run(executor, observers, report)
+    return comparisons[-1]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from prunus.measure.comparison import Comparison
+from prunus.measure.comparison import Comparison, pareto_front
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import Scores
 from prunus.report.comparison import to_markdown
-from prunus.report.page.board import Board, make_boards, pareto_front
+from prunus.report.page.board import Board, make_boards
 from prunus.report.page.run import ReportedRun
 from tests.makers.run_folders import results
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from prunus.measure.comparison import Comparison, ComparisonRow
+from prunus.measure.comparison import Comparison, ComparisonRow, pareto_front
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import FEATURE, FINETUNE, Scores, decathlon_score, efficiency_scores
 from prunus.report.comparison import OVER, row_label
@@ -85,15 +85,6 @@ def positions(entries: Sequence[Entry], cost: str) -> tuple[list[float], list[fl
     """Return the costs and the mean accuracies of runs, in percent."""
     results = [entry.run.results for entry in entries]
     return [cost_of(result, cost) for result in results], [100 * result.mean_accuracy for result in results]
-
-
-def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the indices of the points (cost, accuracy) that no other point beats, cheapest first."""
-    front: list[int] = []
-    for index in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
-        if not front or points[index][1] > points[front[-1]][1]:
-            front.append(index)
-    return front
 
 
 def _board(runs: Sequence[ReportedRun], anchors: dict[str, str]) -> Board:

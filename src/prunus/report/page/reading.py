@@ -118,8 +118,8 @@ def _runs_below(path: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_table(path: Path) -> bool:
-    """Return whether a file is a table of `prunus compare`, which RUNS/* matches too."""
-    return path.stem == "comparison" and path.is_file()
+    """Return whether a file is a table or plot of `prunus compare` or `prunus sweep`, which RUNS/* matches too."""
+    return path.stem in ("comparison", "sweep", "pareto") and path.is_file()
 
 
 def _problem(path: Path) -> str:

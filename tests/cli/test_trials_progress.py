@@ -1,0 +1,51 @@
+"""Several training runs at a time share one display."""
+
+import io
+
+from rich.console import Console
+
+from prunus.cli.trials_progress import TrialsProgress
+from prunus.run_folder import DomainProgress, EpochReport
+
+REPORT = EpochReport(0, 10, {"birds": DomainProgress(1.0, 0.5, 0.75, 0.4)}, union=0.6)
+
+
+def _train_two(is_terminal: bool) -> str:
+    text = io.StringIO()
+    with TrialsProgress(Console(file=text, width=100, force_terminal=is_terminal)) as display:
+        (first,) = display.watch("1/2 bn")
+        (second,) = display.watch("2/2 union-0.5")
+        first.noted("a note")
+        first.started(0, 10)
+        second.started(4, 20)
+        first.stepped(5, 0)
+        first.epoch_ended(REPORT)
+        display.bars.refresh()
+        first.ended()
+        second.ended()
+    return text.getvalue()
+
+
+def test_a_file_has_a_line_for_each_beginning_and_end() -> None:
+    assert _train_two(False).splitlines() == [
+        "note: a note",
+        "1/2 bn: 10 steps to go",
+        "2/2 union-0.5: 16 steps to go",
+        "1/2 bn: epoch 1: mean accuracy 75.0 % (validation), largest usage 40.0 %, union 60.0 %",
+    ]
+
+
+def test_a_terminal_has_a_bar_each() -> None:
+    shown = _train_two(True)
+    for part in ("1/2 bn", "5/10", "2/2 union-0.5", "4/20", "mean accuracy 75.0 %"):
+        assert part in shown
+    assert "steps to go" not in shown
+
+
+def test_a_training_run_that_ends_before_it_starts_shows_nothing() -> None:
+    text = io.StringIO()
+    with TrialsProgress(Console(file=text)) as display:
+        (observer,) = display.watch("1/1 bn")
+        observer.stepped(1, 0)
+        observer.ended()
+    assert text.getvalue() == ""
