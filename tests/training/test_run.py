@@ -3,11 +3,8 @@
 import json
 import os
 import platform
-import random
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -84,47 +81,6 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_ends_the_same(
         del entry["seconds"], entry["images_per_second"]
     assert logs[0] == logs[1]
     assert [entry["epoch"] for entry in logs[0]] == [0, 1]
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_any_step_and_resumed_ends_with_the_same_weights_bit_for_bit(
-    recipe: Recipe, tmp_path: Path
-) -> None:
-    longer = {"epochs": 20, "checkpoint_seconds": 0.05}  # several steps between two checkpoints
-    recipe = recipe.model_copy(update={"training": recipe.training.model_copy(update=longer)})
-    start_run(recipe, tmp_path / "straight", device="cpu")
-    file = tmp_path / "recipe.json"
-    file.write_text(recipe.model_dump_json())
-    killed = tmp_path / "killed"
-    command = [sys.executable, "-c", "from prunus.cli.app import main; main()", "train", "--device", "cpu"]
-    kills, rng = 0, random.Random(0)
-    arguments = [str(file), "--out", str(killed)]
-    for _ in range(30):
-        process = subprocess.Popen([*command, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        began = time.monotonic()
-        while (
-            not (killed / "checkpoint.safetensors").exists()
-            and process.poll() is None
-            and time.monotonic() - began < 60
-        ):
-            time.sleep(0.01)
-        before = _step(killed)
-        while _step(killed) == before and process.poll() is None:
-            time.sleep(0.005)
-        time.sleep(rng.random() * 0.3)
-        process.send_signal(signal.SIGKILL)
-        kills += process.wait() == -signal.SIGKILL
-        arguments = ["--resume", str(killed)]
-        if kills >= 3 or _step(killed) == 80:
-            break
-    assert kills >= 1
-    assert subprocess.run([*command, *arguments], capture_output=True, check=False).returncode == 0
-    assert _same(tmp_path / "straight", killed)
-
-
-def _step(path: Path) -> int:
-    file = RunFolder(path).checkpoint
-    return read_checkpoint(file).position.step if file.exists() else -1
 
 
 def test_the_same_recipe_gives_the_same_weights_and_another_seed_others(recipe: Recipe, tmp_path: Path) -> None:
