@@ -142,6 +142,21 @@ def test_closing_the_steps_early_ends_the_workers() -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.parametrize("workers", WITH_WORKERS)
+def test_what_a_gpu_reads_is_pinned_in_the_thread_of_the_training(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned_in = []
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:
+        pinned_in.append((os.getpid(), threading.current_thread()))
+        return tensor + 100
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    assert numbers_of(prepare_steps(range(3), number, workers, pin=True)) == [100, 101, 102]
+    assert set(pinned_in) == {(os.getpid(), threading.current_thread())}
+
+
 @pytest.mark.slow  # torch looks for dead workers every 5 seconds
 def test_a_worker_that_is_killed_is_an_error_with_advice() -> None:
     def draw(job: int) -> Inputs:

@@ -11,7 +11,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
 
@@ -55,12 +55,16 @@ def prepare_steps(
     Args:
         pin: return tensors in pinned memory, from which a GPU copies without making the host wait.
     """
-    if workers == 0:
-        for job in jobs:
-            inputs = draw(job)
+    with closing(_drawn_by_workers(jobs, draw, workers) if workers else (draw(job) for job in jobs)) as drawn:
+        for inputs in drawn:
+            # not in a thread, as torch does it: a GPU that captures a step would refuse to pin memory meanwhile
             yield tuple(tuple(tensor.pin_memory() for tensor in part) for part in inputs) if pin else inputs
-        return
-    results = _start_workers(jobs, draw, workers, pin)
+
+
+def _drawn_by_workers(
+    jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: int
+) -> Generator[Inputs, None, None]:
+    results = _start_workers(jobs, draw, workers)
     # a program may end without closing this iterator; its exit would wait for workers that ignore its signal
     atexit.register(results._shutdown_workers)
     try:
@@ -113,7 +117,7 @@ class _Results(Iterator[object], Protocol):
     def _shutdown_workers(self) -> None: ...
 
 
-def _start_workers(jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: int, pin: bool) -> _Results:
+def _start_workers(jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: int) -> _Results:
     with _forking_is_meant(), _same_handler(signal.SIGCHLD):
         loader = DataLoader(
             StepImages(draw),
@@ -121,7 +125,6 @@ def _start_workers(jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: 
             batch_size=None,
             num_workers=workers,
             prefetch_factor=STEPS_AHEAD,
-            pin_memory=pin,
             multiprocessing_context="fork",
             worker_init_fn=_begin_worker,
             generator=torch.Generator(),  # the default is the global one, whose state a step must not change
