@@ -21,12 +21,14 @@ def arithmetic(training: Training, device: torch.device) -> Iterator[None]:
     """Choose torch's algorithms for a training run, and restore them and its random numbers afterwards."""
     on_gpu = device.type == "cuda"
     benchmark = torch.backends.cudnn.benchmark
+    tf32 = torch.backends.cudnn.allow_tf32
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     with torch.random.fork_rng([device] if on_gpu else []):
         try:
             if on_gpu:
                 torch.backends.cudnn.benchmark = not training.deterministic
+                torch.backends.cudnn.allow_tf32 = training.precision != "float32"  # torch's default rounds to 10 bits
                 torch.use_deterministic_algorithms(training.deterministic)
             yield
         except RuntimeError as error:
@@ -39,4 +41,5 @@ def arithmetic(training: Training, device: torch.device) -> Iterator[None]:
             ) from None
         finally:
             torch.backends.cudnn.benchmark = benchmark
+            torch.backends.cudnn.allow_tf32 = tf32
             torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)

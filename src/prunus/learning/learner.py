@@ -51,12 +51,13 @@ class Learner:
         if on_gpu:  # rates are tensors there, so that a captured step can read them
             for group in self.sgd.param_groups:
                 group["lr"] = torch.tensor(training.lr, device=net.device)
-            net.to(memory_format=torch.channels_last)
             if training.compile:
                 net.compile_network()
         self.uses_bfloat16 = training.precision == "bfloat16" or (
             training.precision == "auto" and on_gpu and torch.cuda.is_bf16_supported()
         )
+        self._format = torch.channels_last if on_gpu and self.uses_bfloat16 else torch.contiguous_format
+        net.to(memory_format=self._format)
         self.switch_lr = torch.tensor(training.switch_lr, dtype=torch.float64, device=net.device)
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
         self._add_constraints = torch.compile(self._constrain) if on_gpu else self._constrain
@@ -109,11 +110,8 @@ class Learner:
 
     def _learn(self, batch: Batch, total: int) -> None:
         domain = self.net.domains[batch.domain]
-        images = batch.images
-        if images.is_cuda:
-            images = images.contiguous(memory_format=torch.channels_last)
         with self.autocast():
-            logits = self.net(images, domain)
+            logits = self.net(batch.images.contiguous(memory_format=self._format), domain)
         logits = logits.float() if self.uses_bfloat16 else logits
         smoothing = self.recipe.training.label_smoothing
         loss = F.cross_entropy(logits, batch.labels, batch.class_weights, label_smoothing=smoothing, reduction="sum")
