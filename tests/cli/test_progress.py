@@ -45,7 +45,7 @@ def test_the_speed_is_shown_where_it_is_known(is_terminal: bool) -> None:
     progress.started(0, 10)
     progress.epoch_ended(replace(_report(0.25), images_per_second=36123.4))
     progress.ended()
-    assert ", 36,123 images/s" in text.getvalue()
+    assert "36,123 images/s" in text.getvalue()
 
 
 def test_a_terminal_shows_a_bar_and_a_table_of_the_domains() -> None:

@@ -79,8 +79,8 @@ class TrainingProgress(Observer):
             self._live.stop()
 
 
-def _speed(report: EpochReport) -> str:
-    return f", {report.images_per_second:,.0f} images/s" if report.images_per_second else ""
+def _speed(report: EpochReport, separator: str) -> str:
+    return f"{separator}{report.images_per_second:,.0f} images/s" if report.images_per_second else ""
 
 
 def epoch_line(report: EpochReport) -> str:
@@ -92,14 +92,14 @@ def epoch_line(report: EpochReport) -> str:
         f"epoch {report.epoch + 1}: mean accuracy {percent(sum(accuracies) / len(accuracies))} "
         f"({'validation' if held_out else 'training images'}), "
         f"largest usage {percent(max(domain.usage for domain in domains))}, union {percent(report.union)}"
-        f"{_speed(report)}"
+        f"{_speed(report, ', ')}"
     )
 
 
 def _table(report: EpochReport) -> Table:
     table = make_table(("domain", "loss", "train", "validation", "kernels used"))
     shares = f"union {percent(report.union)}, intersection {percent(report.intersection)}"
-    table.caption = f"epoch {report.epoch + 1}: {shares}{_speed(report)}"
+    table.caption = f"epoch {report.epoch + 1}: {shares}" + _speed(report, "\n")
     for name, domain in report.domains.items():
         accuracies = (percent(domain.train_accuracy), percent(domain.validation_accuracy))
         table.add_row(name, f"{domain.loss:.3f}", *accuracies, percent(domain.usage))
