@@ -1,10 +1,10 @@
-"""Measure the training images per second of `prunus pretrain`, beside a plain loop in the same precision and mode.
+"""Measure the training images per second of `prunus pretrain`, beside a plain loop in the same precision.
 
     python -m benchmarks.pretrain_speed [--device cuda] [--backbone wrn28_4] [--batch 512] [--set KEY=VALUE] [--json F]
 
 Images are random. Our step is that of the recipe of `prunus pretrain`: crops, mirrors, and SGD on every weight with
-label smoothing and weight decay. On a GPU both steps are captured as CUDA graphs. The command fails if a target is
-missed.
+label smoothing and weight decay. On a GPU both steps are captured as CUDA graphs, and ours is compiled, unless
+`--set training.compile=false` is passed. The command fails if a target is missed.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ learning: config data images losses masks methods probabilities
 training: backbone config data images learning losses masks methods recipes run_folder
 evaluation: backbone bundle config data learning lowering measure methods probabilities recipes runtime timing training
 comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
-pretraining: backbone benchmarks config data evaluation methods recipes run_folder training
+pretraining: backbone benchmarks config data evaluation methods parallel recipes run_folder training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx pretraining
     recipes report run_folder runtime samples serving timing training
-cli: backbone benchmarks bundle config data measure onnx recipes report run_folder serving training verbs
+cli: backbone benchmarks bundle config data measure onnx parallel recipes report run_folder serving training verbs
 __main__: cli
 """
 IMPORTS = {

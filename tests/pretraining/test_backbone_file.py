@@ -1,6 +1,7 @@
 """A backbone that is trained here serves as a backbone: same features, own preprocessing, same bits after a resume."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -23,13 +24,19 @@ from prunus.errors import BackboneError, DataError, RecipeError, TrainingError, 
 from prunus.pretraining.backbone_file import images_per_second
 from prunus.pretraining.recipe import pretraining_recipe
 from prunus.recipes import parse_recipe
-from prunus.run_folder import EpochReport
+from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.observers import Observer
 from prunus.training.run import open_run
 from tests.conftest import write_domain
 
 pretrain = partial(prunus.pretrain, device="cpu")  # bit for bit is a promise for CPUs only
-QUICK = ("training.batch_size=8", "training.lr=0.02", "training.checkpoint_seconds=1000", "seed=3")
+QUICK = (
+    "training.batch_size=8",
+    "training.warmup_epochs=0.2",
+    "training.lr=0.02",
+    "training.checkpoint_seconds=1000",
+    "seed=3",
+)
 
 
 class _StopAt(Observer):
@@ -44,8 +51,8 @@ class _StopAt(Observer):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def _recipe(folder: Path) -> Recipe:
-    return pretraining_recipe(folder, "wrn14_2", 16, 2, QUICK)
+def _recipe(folder: Path, epochs: int = 2) -> Recipe:
+    return pretraining_recipe(folder, "wrn14_2", 16, epochs, QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +144,43 @@ def test_an_interrupted_pretraining_continues_and_ends_with_the_same_bits(
     assert torch.equal(load_file(out)["head.weight"], theirs["head.weight"])
     with pytest.raises(TrainingError, match=r"holds a run of another recipe \(seed: 3 -> 0\)"):
         pretrain(pretraining_recipe(source, "wrn14_2", 16, 2, QUICK[:-1]), out)
+
+
+@pytest.mark.slow
+def test_more_epochs_extend_a_run_and_replace_its_file(source: Path, tmp_path: Path) -> None:
+    out = pretrain(_recipe(source, 1), tmp_path / "leafy.safetensors", use_cache=False)
+    before = load_file(out)
+    pretrain(_recipe(source, 2), out, use_cache=False)
+    card = read_card(out)
+    assert card is not None
+    assert card.epochs == 2
+    assert [report.epoch for report in RunFolder(tmp_path / "leafy").epochs()] == [0, 1]
+    assert not torch.equal(load_file(out)["stem.conv.weight"], before["stem.conv.weight"])
+    with pytest.raises(TrainingError, match=r"has already trained 2\.0 epochs; training\.epochs must be at least that"):
+        pretrain(_recipe(source, 1), out)
+
+
+@pytest.mark.slow
+def test_one_of_several_processes_writes_the_file(
+    backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Path
+) -> None:
+    shutil.copytree(backbone.with_suffix(""), tmp_path / "leafy")  # a finished run
+    monkeypatch.setenv("RANK", "1")
+    pretrain(_recipe(source), tmp_path / "leafy.safetensors")
+    assert not (tmp_path / "leafy.safetensors").exists()
+    monkeypatch.setenv("RANK", "0")
+    pretrain(_recipe(source), tmp_path / "leafy.safetensors")
+    assert (tmp_path / "leafy.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_real_images_are_learned(tmp_path: Path) -> None:
+    changes = ["training.batch_size=32", "training.lr=0.05"]
+    out = pretrain(pretraining_recipe("demo:signs", "wrn14_2", 16, 3, changes), tmp_path / "signs.safetensors")
+    card = read_card(out)
+    assert card is not None
+    assert card.accuracy is not None
+    assert card.accuracy > 3 / len(card.classes)  # three times as good as guessing
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ def test_a_network_is_trained_from_random_weights_on_one_domain_with_its_own_sta
     training = recipe.training
     assert (training.epochs, training.batch_size, training.lr, training.warmup_epochs) == (90, 256, 0.1, 5.0)
     assert (training.schedule, training.weight_decay, training.label_smoothing) == ("cosine", 5e-4, 0.1)
+    assert training.compile
 
 
 def test_the_network_its_size_and_the_length_can_be_chosen(tmp_path: Path) -> None:

@@ -97,9 +97,12 @@ def pretrain(
     Example: prunus pretrain data/imagenet --out backbones/mine.safetensors
     """
     from prunus.backbone.card import read_card
+    from prunus.parallel.joining import is_first_process
 
     recipe = prunus.pretraining_recipe(images, backbone, size, epochs, overrides or ())
     path = prunus.pretrain(recipe, out, [TrainingProgress(f"{out}", Console())], device, not no_cache)
+    if not is_first_process():  # of several that torchrun started
+        return
     card = read_card(path)
     assert card is not None  # it was just written
     speed = f", {card.images_per_second:,.0f} images/s" if card.images_per_second else ""

@@ -24,6 +24,11 @@ def is_restarted() -> bool:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
+def is_first_process() -> bool:
+    """Return whether this process writes files and talks to the user, also before and after it joins the others."""
+    return int(os.environ.get("RANK") or "0") == 0
+
+
 @contextmanager
 def join_processes(device: torch.device) -> Iterator[Processes]:
     """Join the processes that torchrun started; without torchrun this process is alone.

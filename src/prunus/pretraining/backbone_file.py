@@ -11,9 +11,11 @@ from prunus.errors import RecipeError, TrainingInterrupted
 from prunus.evaluation.classifying import classify_domains
 from prunus.evaluation.packing import public_recipe
 from prunus.evaluation.subject import open_subject
+from prunus.parallel.joining import is_first_process
+from prunus.recipes import load_recipe
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.observers import Observer
-from prunus.training.run import open_run, train_or_continue
+from prunus.training.run import open_run, resume_run, train_or_continue
 from prunus.version import __version__
 
 SUFFIX = ".safetensors"
@@ -31,11 +33,19 @@ def train_backbone(
         raise RecipeError('a backbone is trained on one domain with method = "finetune"; see prunus.pretraining_recipe')
     run = out.with_suffix("")
     try:
-        train_or_continue(recipe, run, observers, device, use_cache)
+        if _is_extended(RunFolder(run), recipe):
+            resume_run(run, observers, device, recipe, use_cache)
+        else:
+            train_or_continue(recipe, run, observers, device, use_cache)
     except TrainingInterrupted as stop:
         saved = str(stop).partition(";")[0]
         raise TrainingInterrupted(f"{saved} in {run}; the same command continues") from None
-    _write(run, out, device, use_cache)
+    if is_first_process():
+        _write(run, out, device, use_cache)
+
+
+def _is_extended(folder: RunFolder, recipe: Recipe) -> bool:
+    return folder.recipe.exists() and load_recipe(folder.recipe).training.epochs != recipe.training.epochs
 
 
 def _write(run: Path, out: Path, device: str, use_cache: bool) -> None:

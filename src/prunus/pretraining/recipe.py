@@ -39,6 +39,7 @@ def pretraining_recipe(
         "weight_decay": 5e-4,
         "schedule": "cosine",
         "label_smoothing": 0.1,
+        "compile": True,
     }
     content = {"backbone": network, "method": "finetune", "training": training} | _images(str(folder))
     content = with_overrides(content, overrides)
