@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar, cast
 
 import torch
@@ -126,7 +127,7 @@ def _start_workers(jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: 
             num_workers=workers,
             prefetch_factor=STEPS_AHEAD,
             multiprocessing_context="fork",
-            worker_init_fn=_begin_worker,
+            worker_init_fn=partial(_begin_worker, os.getpid()),
             generator=torch.Generator(),  # the default is the global one, whose state a step must not change
         )
         return cast("_Results", iter(loader))
@@ -147,12 +148,14 @@ def _next(results: Iterator[object]) -> Inputs | None:
     return cast("Inputs | None", result)
 
 
-def _begin_worker(_: int) -> None:
+def _begin_worker(training: int, _: int) -> None:
     """Leave signals to the training process, which ends its workers, and end with it however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if sys.platform == "linux":  # elsewhere a worker looks every few seconds whether its parent lives
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != training:  # it ended before it could be watched
+        os._exit(1)
 
 
 @contextmanager
