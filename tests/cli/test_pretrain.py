@@ -11,17 +11,26 @@ from prunus.backbone.card import write_backbone
 from prunus.cli.app import app
 from tests.makers.backbone_cards import tiny_card
 
+FILE = Path("b/mine.safetensors")
 
-def test_options_become_a_recipe_and_the_result_is_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ...]]:
+    """Return the arguments of every pretraining that was asked for, which then writes its file."""
     monkeypatch.chdir(tmp_path)
-    calls: list[tuple[Any, ...]] = []
+    seen: list[tuple[Any, ...]] = []
 
     def record(*arguments: Any) -> Path:  # noqa: ANN401
-        calls.append(arguments)
-        write_backbone(Path("b/mine.safetensors"), {"a": torch.zeros(1)}, tiny_card(), "{}")
-        return Path("b/mine.safetensors")
+        seen.append(arguments)
+        if not FILE.exists():
+            write_backbone(FILE, {"a": torch.zeros(1)}, tiny_card(), "{}")
+        return FILE
 
     monkeypatch.setattr("prunus.pretrain", record)
+    return seen
+
+
+def test_options_become_a_recipe_and_the_result_is_printed(calls: list[tuple[Any, ...]], tmp_path: Path) -> None:
     options = ["--backbone", "wrn14_2", "--size", "24", "--epochs", "3", "--set", "training.lr=0.3", "--no-cache"]
     result = CliRunner().invoke(app, ["pretrain", "leaves", "--out", "b/mine.safetensors", *options])
     assert result.exit_code == 0, result.exception
@@ -34,3 +43,19 @@ def test_options_become_a_recipe_and_the_result_is_printed(monkeypatch: pytest.M
         "b/mine.safetensors: wrn14_2 at 24 px, 2 classes, 80 images, validation accuracy 75.0 %, 120 images/s\n"
         'Use it in a recipe: backbone = { name = "wrn14_2", weights = "b/mine.safetensors" }\n'
     )
+
+
+def test_what_is_not_known_is_not_printed(calls: list[tuple[Any, ...]]) -> None:
+    card = tiny_card().model_copy(update={"accuracy": None, "images_per_second": None})
+    write_backbone(FILE, {"a": torch.zeros(1)}, card, "{}")
+    result = CliRunner().invoke(app, ["pretrain", "leaves", "--out", str(FILE)])
+    assert result.output.startswith(f"{FILE}: wrn14_2 at 24 px, 2 classes, 80 images\n")
+    assert len(calls) == 1
+
+
+def test_one_of_several_processes_talks_to_the_user(
+    calls: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prunus.parallel.joining.is_first_process", lambda: False)
+    assert CliRunner().invoke(app, ["pretrain", "leaves", "--out", str(FILE)]).output == ""
+    assert len(calls) == 1

@@ -105,9 +105,10 @@ def pretrain(
         return
     card = read_card(path)
     assert card is not None  # it was just written
+    accuracy = "" if card.accuracy is None else f", validation accuracy {percent(card.accuracy)}"
     speed = f", {card.images_per_second:,.0f} images/s" if card.images_per_second else ""
     typer.echo(
-        f"{path}: {card.name} at {card.preprocess.size} px, {len(card.classes)} classes, {card.images:,} images, "
-        f"validation accuracy {percent(card.accuracy)}{speed}\n"
+        f"{path}: {card.name} at {card.preprocess.size} px, {len(card.classes)} classes, {card.images:,} images"
+        f"{accuracy}{speed}\n"
         f'Use it in a recipe: backbone = {{ name = "{card.name}", weights = "{path}" }}'
     )

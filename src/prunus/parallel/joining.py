@@ -26,7 +26,7 @@ def is_restarted() -> bool:
 
 def is_first_process() -> bool:
     """Return whether this process writes files and talks to the user, also before and after it joins the others."""
-    return int(os.environ.get("RANK") or "0") == 0
+    return int(os.environ.get("WORLD_SIZE", "1")) == 1 or os.environ.get("RANK") == "0"
 
 
 @contextmanager
