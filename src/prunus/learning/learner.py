@@ -95,6 +95,7 @@ class Learner:
         for batch in batches:
             for part in batch.split(self.recipe.training.accumulate):
                 self._learn(part, total)
+        self._begin_momenta()
         self.sgd.step()
         active_D = torch.stack([self._is_domain_DD[batch.domain] for batch in batches]).any(0)
         switches = self.net.switches
@@ -102,6 +103,13 @@ class Learner:
         for adam in self.adams:
             is_switches = switches is not None and adam.parameter is switches.scores_DM
             adam.step(moved_D if is_switches else active_D, self.switch_lr)
+
+    def _begin_momenta(self) -> None:
+        """Start the momentum of parameters in their first step; torch's fused SGD fails if only some lack it."""
+        for group in self.sgd.param_groups:
+            for parameter in group["params"]:
+                if parameter.is_cuda and parameter.grad is not None and parameter not in self.sgd.state:
+                    self.sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
     def autocast(self) -> torch.autocast:
         """Return the context in which the network computes."""
