@@ -44,6 +44,7 @@ def test_the_files_of_a_run_have_the_names_that_users_know(tmp_path: Path) -> No
     assert names == {
         "recipe": "recipe.json",
         "checkpoint": "checkpoint.safetensors",
+        "best": "best.safetensors",
         "log": "log.jsonl",
         "tensorboard": "tensorboard",
         "versions": "versions.json",

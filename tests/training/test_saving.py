@@ -54,6 +54,16 @@ def test_a_run_ends_after_so_many_epochs_without_a_better_one(tmp_path: Path) ->
     assert finished == [False, False, False, True]
 
 
+def test_the_end_of_a_run_says_which_epoch_was_kept_and_why_it_ended(tmp_path: Path) -> None:
+    assert _saver(tmp_path).summary() is None
+    saver = _saver(tmp_path, keep="best", patience=1)
+    assert "no epoch was within the budget, so the last one is kept" in str(saver.summary())
+    saver.judge(_report(0, 0.6))
+    assert saver.summary() == "epoch 1 is kept, with a mean validation accuracy of 60.0%"
+    saver.judge(_report(1, 0.5))
+    assert str(saver.summary()).startswith("training ended early; epoch 1 is kept")
+
+
 def test_an_early_end_holds_until_the_run_is_extended(tmp_path: Path) -> None:
     saver = _saver(tmp_path, patience=1)
     saver.judge(_report(0, 0.6))

@@ -76,6 +76,8 @@ def fit(
                 if saver.position.is_finished or stopping or saver.is_due():
                     saver.save()
                 if saver.position.is_finished:
+                    if summary := saver.summary():
+                        observer.noted(summary)
                     break
                 if stopping:
                     raise TrainingInterrupted(saver.how_to_continue())

@@ -88,6 +88,21 @@ class Saver:
     def _refuse_loss(self, domain: str, step: int) -> NoReturn:
         raise TrainingError(f"the loss of domain {domain!r} is not a number at step {step}; {self._advice()}")
 
+    def summary(self) -> str | None:
+        """Return which epoch was kept and why training ended, if the recipe asks for the best or for an early end."""
+        position = self.position
+        best = position.best
+        if self._training.keep == "last" and not position.stopped_early:
+            return None
+        if best is None:
+            return (
+                "no epoch was within the budget, so the last one is kept; "
+                "train for more epochs, or set a larger training.switch_lr or budget"
+            )
+        ended = "training ended early; " if position.stopped_early else ""
+        kept = "kept" if self._training.keep == "best" else "the best"
+        return f"{ended}epoch {best.epoch + 1} is {kept}, with a mean validation accuracy of {best.accuracy:.1%}"
+
     def how_to_continue(self) -> str:
         """Return the sentence for a user who interrupted the run."""
         position = self.position
