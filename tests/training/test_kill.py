@@ -1,6 +1,7 @@
 """A run that is killed, stopped, extended or started from another one ends where it must, bit for bit."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -96,6 +97,18 @@ def test_a_run_that_is_killed_20_times_ends_with_the_same_weights_bit_for_bit(tm
     assert logs[0] == logs[1]
     assert len(logs[0]) == EPOCHS
     assert list(killed.path.glob(".*.tmp")) == []
+
+
+def test_policies_in_workers_do_not_change_how_a_stopped_run_ends(tmp_path: Path) -> None:
+    file = write_recipe(tmp_path, epochs=2, augment=["rand_augment", "random_resized_crop"], workers=0)
+    train(file, "--out", tmp_path / "straight")
+    stop(load_recipe(file, ["training.workers=2"]), tmp_path / "stopped", 3)
+    assert multiprocessing.active_children() == []
+    train("--resume", tmp_path / "stopped", "--set", "training.workers=1")
+    assert multiprocessing.active_children() == []
+    assert differences(tmp_path / "straight", tmp_path / "stopped") == []
+    train(file, "--out", tmp_path / "plain", "--set", "training.augment=[]")
+    assert differences(tmp_path / "straight", tmp_path / "plain", "net/") != []
 
 
 def test_a_run_that_is_extended_twice_over_ends_the_same(tmp_path: Path) -> None:
