@@ -18,7 +18,7 @@ import torch
 from prunus.arrays import Bytes
 from prunus.data.augment import crop, draw_crops
 from prunus.data.policies import POLICIES, augment, image_seeds, make_policy
-from prunus.data.prefetch import Inputs, choose_workers, prepare_steps
+from prunus.data.prefetch import Inputs, PackedInputs, choose_workers, prepare_steps
 from prunus.errors import DataError, TrainingError, UnknownNameError
 
 SIDE, SIZE = 12, 8
@@ -70,6 +70,21 @@ def test_the_same_pixels_are_seen_with_any_number_of_workers() -> None:
         for ((pixels, indices),), ((expected, chosen),) in zip(other, found[0], strict=True):
             assert torch.equal(pixels, expected)
             assert torch.equal(indices, chosen)
+
+
+def test_tensors_of_any_type_and_shape_survive_packing() -> None:
+    inputs: Inputs = (
+        (torch.arange(6, dtype=torch.uint8).reshape(2, 3), torch.tensor(7), torch.ones(0, 3, 2, 2)),
+        (torch.randn(3, 5, dtype=torch.float64).t(), torch.tensor([True, False, True]), torch.arange(5)),
+        (),
+    )
+    found = PackedInputs.pack(inputs).unpack(pin=False)
+    assert [len(part) for part in found] == [3, 3, 0]
+    for part, expected in zip(found, inputs, strict=True):
+        for tensor, original in zip(part, expected, strict=True):
+            assert tensor.dtype == original.dtype
+            assert tensor.shape == original.shape
+            assert torch.equal(tensor, original)
 
 
 def test_workers_gather_and_crop_the_rows_of_a_mapped_file(tmp_path: Path) -> None:
@@ -150,11 +165,11 @@ def test_what_a_gpu_reads_is_pinned_in_the_thread_of_the_training(
 
     def pin(tensor: torch.Tensor) -> torch.Tensor:
         pinned_in.append((os.getpid(), threading.current_thread()))
-        return tensor + 100
+        return tensor.clone()
 
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    assert numbers_of(prepare_steps(range(3), number, workers, pin=True)) == [100, 101, 102]
-    assert set(pinned_in) == {(os.getpid(), threading.current_thread())}
+    assert numbers_of(prepare_steps(range(3), number, workers, pin=True)) == [0, 1, 2]
+    assert pinned_in == [(os.getpid(), threading.current_thread())] * 3
 
 
 @pytest.mark.slow  # torch looks for dead workers every 5 seconds

@@ -2,6 +2,7 @@
 
 import atexit
 import ctypes
+import math
 import multiprocessing
 import os
 import pickle
@@ -11,9 +12,10 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Generic, Protocol, TypeVar, cast
 
 import torch
@@ -27,6 +29,7 @@ Job = TypeVar("Job")
 
 MOST_WORKERS = 8
 STEPS_AHEAD = 2  # per worker
+ALIGNMENT = 16  # bytes
 PR_SET_PDEATHSIG = 1
 
 
@@ -56,24 +59,51 @@ def prepare_steps(
     Args:
         pin: return tensors in pinned memory, from which a GPU copies without making the host wait.
     """
-    with closing(_drawn_by_workers(jobs, draw, workers) if workers else (draw(job) for job in jobs)) as drawn:
-        for inputs in drawn:
-            # not in a thread, as torch does it: a GPU that captures a step would refuse to pin memory meanwhile
+    if workers == 0:
+        for job in jobs:
+            inputs = draw(job)
             yield tuple(tuple(tensor.pin_memory() for tensor in part) for part in inputs) if pin else inputs
-
-
-def _drawn_by_workers(
-    jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: int
-) -> Generator[Inputs, None, None]:
+        return
     results = _start_workers(jobs, draw, workers)
     # a program may end without closing this iterator; its exit would wait for workers that ignore its signal
     atexit.register(results._shutdown_workers)
     try:
-        while (result := _next(results)) is not None:
-            yield result
+        while (packed := _next(results)) is not None:
+            yield packed.unpack(pin)
     finally:
         atexit.unregister(results._shutdown_workers)
         results._shutdown_workers()
+
+
+@dataclass(frozen=True)
+class PackedInputs:
+    """The inputs of a step in one buffer: passing a tensor between processes takes as long as copying a megabyte."""
+
+    buffer: Tensor
+    layout: tuple[tuple[tuple[torch.dtype, torch.Size, int], ...], ...]  # type, shape and offset of every tensor
+
+    @classmethod
+    def pack(cls, inputs: Inputs) -> "PackedInputs":
+        """Copy all tensors into one buffer."""
+        tensors = [tensor.reshape(-1).view(torch.uint8) for part in inputs for tensor in part]
+        offsets = list(accumulate((ALIGNMENT * math.ceil(len(t) / ALIGNMENT) for t in tensors), initial=0))
+        buffer = torch.empty(offsets[-1], dtype=torch.uint8)
+        for tensor, offset in zip(tensors, offsets, strict=False):
+            buffer[offset : offset + len(tensor)] = tensor
+        places = iter(offsets)
+        return cls(buffer, tuple(tuple((t.dtype, t.shape, next(places)) for t in part) for part in inputs))
+
+    def unpack(self, pin: bool) -> Inputs:
+        """Return the tensors as views of the buffer, in pinned memory if asked."""
+        # not in a thread, as torch does it: a GPU that captures a step would refuse to pin memory meanwhile
+        buffer = self.buffer.pin_memory() if pin else self.buffer
+        return tuple(
+            tuple(
+                buffer[offset : offset + shape.numel() * dtype.itemsize].view(dtype).reshape(shape)
+                for dtype, shape, offset in part
+            )
+            for part in self.layout
+        )
 
 
 class StepImages(Dataset[object], Generic[Job]):
@@ -84,7 +114,7 @@ class StepImages(Dataset[object], Generic[Job]):
 
     def __getitem__(self, job: Job) -> object:
         try:
-            return self._draw(job)
+            return PackedInputs.pack(self._draw(job))
         except Exception as error:
             return _Failure.of(error)
 
@@ -133,7 +163,7 @@ def _start_workers(jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: 
         return cast("_Results", iter(loader))
 
 
-def _next(results: Iterator[object]) -> Inputs | None:
+def _next(results: Iterator[object]) -> PackedInputs | None:
     try:
         result = next(results, None)
     except (RuntimeError, ConnectionError, EOFError, FileNotFoundError) as error:
@@ -145,7 +175,7 @@ def _next(results: Iterator[object]) -> Inputs | None:
         ) from error
     if isinstance(result, _Failure):
         raise result.to_error()
-    return cast("Inputs | None", result)
+    return cast("PackedInputs | None", result)
 
 
 def _begin_worker(training: int, _: int) -> None:
