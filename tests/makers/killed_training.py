@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,11 @@ def attempt(recipe: Recipe, folder: Path, event: str, steps: int, delay: float) 
         os.close(reading)
         events = Events(writing, event, steps)
         watch_writes(events.happened)
-        train_or_continue(recipe, folder, [events], "cpu", use_cache=False)
+        try:
+            train_or_continue(recipe, folder, [events], "cpu", use_cache=False)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
         os._exit(0)
     os.close(writing)
     select.select([reading], [], [], PATIENCE)  # the event, or the end of the process
@@ -127,7 +132,10 @@ def attempt(recipe: Recipe, folder: Path, event: str, steps: int, delay: float) 
     os.kill(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)
     os.close(reading)
-    return Kill(event, os.WIFSIGNALED(status), any(folder.glob(".*.safetensors.*.tmp")))
+    code = os.waitstatus_to_exitcode(status)
+    if code > 0:
+        raise SystemExit("an attempt failed")
+    return Kill(event, code == -signal.SIGKILL, any(folder.glob(".*.safetensors.*.tmp")))
 
 
 def main() -> None:
