@@ -62,7 +62,10 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, str]:
             f"WORLD_SIZE is {environment['WORLD_SIZE']}, but {', '.join(missing)} is not set; "
             "start several processes with: torchrun --nproc-per-node N -m prunus train ..."
         )
-    return {name: environment[name] for name in VARIABLES} | {"GROUP_RANK": environment.get("GROUP_RANK", "0")}
+    return {name: environment[name] for name in VARIABLES} | {
+        "GROUP_RANK": environment.get("GROUP_RANK", "0"),
+        "LOCAL_WORLD_SIZE": environment.get("LOCAL_WORLD_SIZE", environment["WORLD_SIZE"]),
+    }
 
 
 def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
@@ -95,7 +98,8 @@ def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
             f"process {rank} of {world} could not reach the others at {address} ({reason}); "
             "check that the address is reachable from all machines and that all processes started"
         ) from error
-    return Processes(rank, world, device, int(environment["GROUP_RANK"]), local == 0, PrefixStore("notes", store))
+    node, on_node = (int(environment[name]) for name in ("GROUP_RANK", "LOCAL_WORLD_SIZE"))
+    return Processes(rank, world, device, node, on_node, local == 0, PrefixStore("notes", store))
 
 
 def _lost_connection(error: Exception) -> bool:

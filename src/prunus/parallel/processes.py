@@ -54,6 +54,7 @@ class Processes:
         world: number of processes.
         device: where this process computes.
         node: number of this machine.
+        on_node: number of processes on this machine.
         leads_node: whether this process goes first where a machine's processes share files.
         store: where processes leave messages for each other.
     """
@@ -62,6 +63,7 @@ class Processes:
     world: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     node: int = 0
+    on_node: int = 1
     leads_node: bool = True
     store: Store | None = None
     _turns: Iterator[int] = field(default_factory=count, repr=False)  # all processes call in the same order

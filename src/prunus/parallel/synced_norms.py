@@ -1,7 +1,7 @@
 """Batch norms whose statistics are those of the whole batch, although every process sees only a share of it.
 
-torch's SyncBatchNorm does not run on CPUs and must replace the layers of a network. A mode works on any device and for
-any layer that calls torch's batch norm, so networks stay as they are.
+torch's SyncBatchNorm must replace the layers of a network, and does not run on CPUs. A mode works for any layer that
+calls torch's batch norm, so networks stay as they are. On a GPU it calls the kernels of SyncBatchNorm.
 
 Legend: B = images, C = channels, W = processes.
 """
@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn.modules._functions import SyncBatchNorm  # the layer of this name has no other content
 from torch.overrides import TorchFunctionMode
 
 from prunus.parallel.processes import Processes
@@ -51,6 +53,11 @@ class SyncedNorms(TorchFunctionMode):
     ) -> Tensor:
         if not training:
             return F.batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+        if x.is_cuda:
+            whole = (dist.group.WORLD, self._processes.world)
+            return cast(
+                "Tensor", SyncBatchNorm.apply(x, weight, bias, running_mean, running_var, eps, momentum, *whole)
+            )
         with torch.no_grad():
             count, mean_C, var_C = whole_statistics(x, self._processes)
             if running_mean is not None and running_var is not None:
