@@ -80,7 +80,7 @@ def recipe_step(backbone: Backbone, device: torch.device, recipe: Recipe) -> Cal
 
     def step() -> None:
         domain, inputs = next(steps)
-        runner.run([domain], [inputs], 1.0)
+        runner.run([(domain, len(inputs[0]))], [inputs], 1.0)
 
     for _ in range(max(3, len(names) * IMAGES // batch) if device.type == "cuda" else 2):
         step()

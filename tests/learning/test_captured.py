@@ -29,9 +29,9 @@ def _train(device: str, graphs: bool, steps: int = 7) -> tuple[Learner, StepRunn
     draw = drawing(feeds)
     for step in range(steps):
         part = (step % 2, np.arange(step % 3, 6))  # three batch sizes
-        runner.run([part[0]], draw(StepJob(0, step, (part,))), 1 / (1 + step))
+        runner.run([(part[0], len(part[1]))], draw(StepJob(0, step, (part,))), 1 / (1 + step))
     mixed = ((0, np.arange(3)), (1, np.arange(3, 6)))
-    runner.run([0, 1], draw(StepJob(0, 99, mixed)), 0.5)
+    runner.run([(0, 3), (1, 3)], draw(StepJob(0, 99, mixed)), 0.5)
     return learner, runner
 
 

@@ -36,7 +36,7 @@ def environment(rank: int, world: int, port: int) -> dict[str, str]:
 def run_processes(function: Callable[[Processes], Results], world: int, folder: Path) -> list[Results]:
     """Run a function of a module in several processes; return their tensors, or raise all their errors as one."""
     # one clean process imports torch once, and all others are its copies
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["prunus.training.learner", __name__])
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["prunus.learning.learner", __name__])
     arguments = (world, free_port(), function, str(folder))
     start_processes(_join, arguments, nprocs=world, start_method="forkserver")  # type: ignore[no-untyped-call]
     errors = [f"{rank}: {path.read_text()}" for rank in range(world) if (path := folder / f"{rank}.txt").exists()]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from prunus.errors import TrainingError
-from prunus.parallel.joining import is_restarted, join_processes
+from prunus.parallel.joining import is_first_process, is_restarted, join_processes
 from prunus.parallel.processes import Processes
 from tests.makers.process_groups import Results, environment, free_port, run_processes
 
@@ -59,6 +59,13 @@ def test_a_restart_by_torchrun_is_recognized(monkeypatch: pytest.MonkeyPatch) ->
     assert is_restarted()
 
 
+def test_the_first_process_is_the_one_of_rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    assert is_first_process()
+    monkeypatch.setenv("RANK", "1")
+    assert not is_first_process()
+
+
 def _fail_in_the_second(processes: Processes) -> Results:
     if processes.rank == 1:
         raise TrainingError("the loss is not a number")
@@ -72,6 +79,6 @@ def test_an_error_of_one_process_ends_all_with_its_message(tmp_path: Path) -> No
         run_processes(_fail_in_the_second, 2, tmp_path)
     reason = "the loss is not a number"
     assert str(failure.value).splitlines() == [
-        f"0: process 0 stopped because another one failed (process 1: {reason})",
+        f"0: stopped because another process failed (process 1: {reason})",
         f"1: {reason}",
     ]

@@ -12,19 +12,22 @@ from prunus.parallel.processes import ALONE, Processes
 from tests.makers.process_groups import Results, run_processes
 
 
-@pytest.mark.parametrize("world", [2, 3, 5])
-@pytest.mark.parametrize("images", [5, 7, 32])
-def test_shares_cover_a_batch_once_and_differ_by_at_most_one_image(world: int, images: int) -> None:
-    shares = [Processes(rank, world).share(images) for rank in range(world)]
-    rows = [list(range(images))[share.rows] for share in shares]
-    assert [row for part in rows for row in part] == list(range(images))
-    assert max(map(len, rows)) - min(map(len, rows)) <= 1
-    assert all(share.is_split and share.counts and share.weight == 1 for share in shares)
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+@pytest.mark.parametrize(("images", "parts"), [(5, 1), (7, 1), (32, 1), (32, 3), (26, 4)])
+def test_shares_cover_a_batch_once_and_differ_by_at_most_one_image(world: int, images: int, parts: int) -> None:
+    shares = [Processes(rank, world).shares(images, parts) for rank in range(world)]
+    chunks = [chunk.tolist() for chunk in torch.arange(images).chunk(parts)]
+    for part, chunk in zip(zip(*shares, strict=True), chunks, strict=True):
+        assert [row for share in part for row in share.rows] == chunk
+        sizes = [len(share.rows) for share in part]
+        assert max(sizes) - min(sizes) <= 1
+        assert all(share.images == len(chunk) and share.counts and share.weight == 1 for share in part)
+        assert all(share.is_split == (world > 1) for share in part)
 
 
-def test_a_batch_of_fewer_images_than_processes_is_computed_whole_by_all_and_counted_once() -> None:
-    shares = [Processes(rank, 4).share(3) for rank in range(4)]
-    assert all(share.rows == slice(0, 3) and not share.is_split for share in shares)
+def test_a_part_of_fewer_images_than_processes_is_computed_whole_by_all_and_counted_once() -> None:
+    shares = [Processes(rank, 4).shares(7, 2)[1] for rank in range(4)]
+    assert all(share.rows == range(4, 7) and not share.is_split for share in shares)
     assert sum(share.weight for share in shares) == 1
     assert [share.counts for share in shares] == [True, False, False, False]
 
@@ -39,7 +42,7 @@ def test_a_process_alone_has_everything_and_exchanges_nothing() -> None:
         assert tensor.tolist() == [1.0, 2.0]
     assert ALONE.gather(tensor).tolist() == [[1.0, 2.0]]
     assert (ALONE.agree([1]), ALONE.any([True, False])) == ([1], [True, False])
-    assert ALONE.share(5).rows == slice(0, 5)
+    assert ALONE.failure() == "it ended without a message"
     assert ALONE.is_first
 
 
@@ -98,5 +101,5 @@ def _fail_in_the_leader(processes: Processes) -> Results:
 
 @pytest.mark.slow
 def test_a_process_does_not_wait_for_a_leader_that_failed(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"0: an image is damaged\n1: .*(failed|damaged)"):
+    with pytest.raises(TrainingError, match=r"0: an image is damaged\n1: .*\(process 0: an image is damaged\)"):
         run_processes(_fail_in_the_leader, 2, tmp_path)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from prunus.learning.feed import Feed, Inputs
-from prunus.learning.learner import Learner
+from prunus.learning.learner import Batch, Learner
 
 
 @dataclass(frozen=True)
@@ -34,39 +34,47 @@ class StepRunner:
         self.captures = learner.recipe.training.cuda_graphs and self.pinned
         self._pool = torch.cuda.graph_pool_handle() if self.captures else None
 
-    def run(self, domains: Sequence[int], drawn: Sequence[Inputs], factor: float) -> None:
-        """Take one optimizer step on what was drawn for each domain, at a factor of the learning rates."""
+    def run(self, parts: Sequence[tuple[int, int]], drawn: Sequence[Inputs], factor: float) -> None:
+        """Take one optimizer step on what was drawn, at a factor of the learning rates.
+
+        Args:
+            parts: the domains of the step, each with the number of images of all processes.
+        """
         self._learner.set_rates(factor)
-        captured = self._captured(domains[0], drawn[0]) if self.captures and len(domains) == 1 else None
+        captured = self._captured(parts[0], drawn[0]) if self.captures and len(parts) == 1 else None
         if captured is None:
             self._learner.update(
-                [self._feeds[domain].batch(self._send(inputs)) for domain, inputs in zip(domains, drawn, strict=True)]
+                [self._batch(part, self._send(inputs)) for part, inputs in zip(parts, drawn, strict=True)]
             )
             return
         for buffer, tensor in zip(captured.inputs, drawn[0], strict=True):
             buffer.copy_(tensor, non_blocking=True)
         captured.graph.replay()
 
-    def _captured(self, domain: int, inputs: Inputs) -> _Captured | None:
-        key = (domain, len(inputs[0]))
+    def _captured(self, key: tuple[int, int], inputs: Inputs) -> _Captured | None:
         if key not in self._graphs:
             self._graphs[key] = None  # the first run creates momentum buffers and compiles, which a capture must not do
             return None
-        captured = self._graphs[key] or self._capture(domain, inputs)
+        captured = self._graphs[key] or self._capture(key, inputs)
         self._graphs[key] = captured
         self.captures = captured is not None
         return captured
 
-    def _capture(self, domain: int, inputs: Inputs) -> _Captured | None:
+    def _capture(self, part: tuple[int, int], inputs: Inputs) -> _Captured | None:
         static = self._send(inputs)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self._pool):
-                self._learner.update([self._feeds[domain].batch(static)])
+            # other threads may go on: NCCL's asks the device all the time how far earlier sums have come
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                self._learner.update([self._batch(part, static)])
         except RuntimeError:  # the step reads a value back, or allocates where a graph must not
             torch.cuda.synchronize()
             return None
         return _Captured(graph, static)
+
+    def _batch(self, part: tuple[int, int], inputs: Inputs) -> Batch:
+        domain, total = part
+        return replace(self._feeds[domain].batch(inputs), total=total)
 
     def _send(self, inputs: Inputs) -> Inputs:
         device = self._learner.net.device

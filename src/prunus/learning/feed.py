@@ -19,8 +19,11 @@ from prunus.data.loading import ImageSet
 from prunus.data.policies import augment, image_seeds, make_policy
 from prunus.images import Preprocess
 from prunus.learning.learner import Batch
+from prunus.parallel.processes import ALONE, Share
 
 MEMORY_SHARE = 0.5  # of a GPU's free memory that decoded images may take
+Rows = slice | list[int]
+ALL = slice(None)
 Inputs = tuple[Tensor, ...]  # what the host sends for one domain of a step
 
 
@@ -59,8 +62,12 @@ class Feed(ABC):
         self._weights = balanced_weights(data.train.labels).to(device) if balanced else None
 
     @abstractmethod
-    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator) -> Inputs:
-        """Draw the crops of some images of a step and collect what the device needs, with the batch first."""
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = ALL) -> Inputs:
+        """Draw the crops of some images of a step and collect what the device needs, with the batch first.
+
+        Args:
+            rows: those of the images that this process computes; the crops of the others are drawn all the same.
+        """
 
     @abstractmethod
     def batch(self, inputs: Inputs) -> Batch:
@@ -86,8 +93,8 @@ class ResidentFeed(Feed):
         self._labels = torch.from_numpy(data.train.labels).to(device)
 
     @override
-    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator) -> Inputs:
-        return torch.from_numpy(indices), self._crops(len(indices), generator)
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = ALL) -> Inputs:
+        return torch.from_numpy(indices[rows]), self._crops(len(indices), generator)[rows]
 
     @override
     def batch(self, inputs: Inputs) -> Batch:
@@ -99,10 +106,11 @@ class SentFeed(Feed):
     """The host sends the stored images of every batch."""
 
     @override
-    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator) -> Inputs:
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = ALL) -> Inputs:
         train = self._data.train
-        stored_BRR = torch.from_numpy(np.array(train.images[indices]))
-        return stored_BRR, self._crops(len(indices), generator), torch.from_numpy(train.labels[indices])
+        own = indices[rows]
+        stored_BRR = torch.from_numpy(np.array(train.images[own]))
+        return stored_BRR, self._crops(len(indices), generator)[rows], torch.from_numpy(train.labels[own])
 
     @override
     def batch(self, inputs: Inputs) -> Batch:
@@ -119,10 +127,11 @@ class AugmentedFeed(Feed):
         self._policy = make_policy(policies, data.preprocess.size, data.mirror)
 
     @override
-    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator) -> Inputs:
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = ALL) -> Inputs:
         train = self._data.train
-        seeds = image_seeds(job.seed, job.step, self._domain, indices)
-        return augment(np.array(train.images[indices]), self._policy, seeds), torch.from_numpy(train.labels[indices])
+        own = indices[rows]
+        seeds = image_seeds(job.seed, job.step, self._domain, own)
+        return augment(np.array(train.images[own]), self._policy, seeds), torch.from_numpy(train.labels[own])
 
     @override
     def batch(self, inputs: Inputs) -> Batch:
@@ -146,12 +155,20 @@ def _fits(data: Sequence[DomainData], device: torch.device) -> bool:
     return sum(domain.train.images.nbytes for domain in data) < MEMORY_SHARE * free
 
 
-def drawing(feeds: Sequence[Feed]) -> Callable[[StepJob], tuple[Inputs, ...]]:
-    """Return a function that draws the inputs of a step, one part per domain."""
+def drawing(
+    feeds: Sequence[Feed], shares_of: Callable[[int], Sequence[Share]] = ALONE.shares
+) -> Callable[[StepJob], tuple[Inputs, ...]]:
+    """Return a function that draws the inputs of a step, one part per domain.
+
+    Args:
+        shares_of: returns which of so many images this process computes (default: all).
+    """
 
     def draw(job: StepJob) -> tuple[Inputs, ...]:
         generator = torch.Generator().manual_seed(job.step_seed)
-        return tuple(feeds[domain].draw(indices, job, generator) for domain, indices in job.parts)
+        rows = [_rows(len(indices), shares_of(len(indices))) for _, indices in job.parts]
+        parts = zip(job.parts, rows, strict=True)
+        return tuple(feeds[domain].draw(indices, job, generator, own) for (domain, indices), own in parts)
 
     return draw
 
@@ -160,3 +177,8 @@ def balanced_weights(labels: Integers) -> Tensor:
     """Return a weight per class such that every class counts the same and the mean over all images is 1."""
     counts = np.bincount(labels)
     return torch.from_numpy(len(labels) / (len(counts) * np.maximum(counts, 1))).float()
+
+
+def _rows(images: int, shares: Sequence[Share]) -> Rows:
+    rows = [row for share in shares for row in share.rows]
+    return ALL if len(rows) == images else rows

@@ -3,7 +3,8 @@
 Legend: D = domains, M = switches of a domain, K = kernels, B = batch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,29 +20,42 @@ from prunus.losses.sharing import PENALTIES, find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 from prunus.methods.table import choose_method
+from prunus.parallel.processes import ALONE, Processes, Share
+from prunus.parallel.synced_norms import SyncedNorms
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Prepared images of one domain."""
+    """Prepared images of one domain.
+
+    Args:
+        total: number of images of all processes together (default: this process has all of them).
+    """
 
     domain: int
     images: Tensor
     labels: Tensor
     class_weights: Tensor | None = None
+    total: int | None = None
 
-    def split(self, count: int) -> Iterator["Batch"]:
-        """Split a batch into `count` parts, or one per image if there are fewer images."""
-        for images, labels in zip(self.images.chunk(count), self.labels.chunk(count), strict=True):
+    @property
+    def size(self) -> int:
+        """Return the number of images of all processes together."""
+        return len(self.labels) if self.total is None else self.total
+
+    def split(self, sizes: Sequence[int]) -> Iterator["Batch"]:
+        """Split a batch into parts of these sizes."""
+        for images, labels in zip(torch.split(self.images, sizes), torch.split(self.labels, sizes), strict=True):
             yield replace(self, images=images, labels=labels)
 
 
 class Learner:
     """A network with its optimizers and multipliers; `step` is the whole method of the paper."""
 
-    def __init__(self, net: MultiDomainNet, recipe: Recipe) -> None:
+    def __init__(self, net: MultiDomainNet, recipe: Recipe, processes: Processes = ALONE) -> None:
         self.net = net
         self.recipe = recipe
+        self.processes = processes
         self.chosen = choose_method(recipe)
         training = recipe.training
         rows = [parameter for adapter in net.adapters for parameter in adapter.adam_rows()]
@@ -66,7 +80,9 @@ class Learner:
         self.budget_multiplier_D = torch.zeros(len(net.domains), device=net.device)
         start = 0.0 if self.chosen.weight == "learned" else self.chosen.weight
         self.sharing_multiplier = torch.tensor(start, device=net.device)
-        # this epoch's sum of losses, correct answers and images seen
+        # what methods update by the mean of a batch; norms are apart
+        self._means = [b for adapter in net.adapters for b in adapter.buffers(recurse=False) if b.is_floating_point()]
+        # this epoch's sum of losses, correct answers and images seen, of this process
         self.tally_D3 = torch.zeros(len(net.domains), 3, dtype=torch.float64, device=net.device)
 
     def step(self, batches: Sequence[Batch], factor: float = 1.0) -> None:
@@ -91,10 +107,12 @@ class Learner:
         self.sgd.zero_grad(set_to_none=True)
         for adam in self.adams:
             adam.parameter.grad = None
-        total = sum(len(batch.labels) for batch in batches)
+        total = sum(batch.size for batch in batches)
         for batch in batches:
-            for part in batch.split(self.recipe.training.accumulate):
-                self._learn(part, total)
+            shares = self.shares(batch.size)
+            for part, share in zip(batch.split([len(share.rows) for share in shares]), shares, strict=True):
+                self._learn(part, share, total)
+        self._sum_gradients({batch.domain for batch in batches})
         self._begin_momenta()
         self.sgd.step()
         active_D = torch.stack([self._is_domain_DD[batch.domain] for batch in batches]).any(0)
@@ -111,22 +129,35 @@ class Learner:
                 if parameter.is_cuda and parameter.grad is not None and parameter not in self.sgd.state:
                     self.sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
+    def shares(self, images: int) -> list[Share]:
+        """Return which images of a batch this process computes, part by part."""
+        return self.processes.shares(images, self.recipe.training.accumulate)
+
     def autocast(self) -> torch.autocast:
         """Return the context in which the network computes."""
         # a captured step must cast weights itself instead of finding them in a cache
         return torch.autocast(self.net.device.type, torch.bfloat16, enabled=self.uses_bfloat16, cache_enabled=False)
 
-    def _learn(self, batch: Batch, total: int) -> None:
+    def _learn(self, batch: Batch, share: Share, total: int) -> None:
         domain = self.net.domains[batch.domain]
-        with self.autocast():
+        with self.autocast(), SyncedNorms(self.processes) if share.is_split else nullcontext():
             logits = self.net(batch.images.contiguous(memory_format=self._format), domain)
         logits = logits.float() if self.uses_bfloat16 else logits
         smoothing = self.recipe.training.label_smoothing
         loss = F.cross_entropy(logits, batch.labels, batch.class_weights, label_smoothing=smoothing, reduction="sum")
         extra = self.net.extra_loss(domain, logits, batch.labels)
         whole = loss if extra is None else loss + len(batch.labels) * extra
-        (whole / total).backward()  # type: ignore[no-untyped-call]
-        self._count(batch, loss.detach(), logits.detach())
+        (share.weight * whole / total).backward()  # type: ignore[no-untyped-call]
+        self.processes.average_(self._means, len(batch.labels))
+        if share.counts:
+            self._count(batch, loss.detach(), logits.detach())
+
+    def _sum_gradients(self, domains: Collection[int]) -> None:
+        """Sum the gradients of all processes; of rows per domain, only those of the batch have any."""
+        rows = [(adam.parameter.grad, domain) for adam in self.adams for domain in domains]
+        others = [parameter.grad for group in self.sgd.param_groups for parameter in group["params"]]
+        gradients = [*(gradient_DM[domain] for gradient_DM, domain in rows if gradient_DM is not None), *others]
+        self.processes.sum_([gradient for gradient in gradients if gradient is not None])
 
     def _constrain(self, switches: Switches, active_D: Tensor) -> Tensor:
         """Add the gradients of the budget and sharing losses; return which domains' switches move."""
@@ -158,6 +189,12 @@ class Learner:
         seen = torch.full_like(loss, len(batch.labels))
         self.tally_D3[batch.domain] += torch.stack([loss, correct.to(loss.dtype), seen]).double()
 
+    def whole_tally(self) -> Tensor:
+        """Return the tally of all processes; all of them must ask for it."""
+        tally_D3 = self.tally_D3.clone()
+        self.processes.sum_([tally_D3])
+        return tally_D3
+
     def tensors(self) -> dict[str, Tensor]:
         """Return all state that the next step depends on by name, without the frozen backbone."""
         state = network_state(self.net)
@@ -176,6 +213,8 @@ class Learner:
             if f"momentum/{name}" in tensors:
                 self.sgd.state[parameter]["momentum_buffer"] = torch.empty_like(parameter)  # also in memory format
         copy_state(tensors, self.tensors())
+        if not self.processes.is_first:
+            self.tally_D3.zero_()  # the saved one is that of all processes
 
 
 def parameter_groups(net: MultiDomainNet, rows: Sequence[Tensor], training: Training) -> list[dict[str, object]]:

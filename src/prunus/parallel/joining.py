@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 
 import torch
 import torch.distributed as dist
@@ -13,10 +15,16 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from prunus.errors import TrainingError
-from prunus.parallel.processes import Processes
+from prunus.parallel.processes import OtherProcessFailed, Processes
 
 TIMEOUT = timedelta(minutes=10)  # for one sum; a process that needs longer for a step has stopped
+_joins = count()
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+def is_first_process() -> bool:
+    """Return whether this process talks to the user."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def is_restarted() -> bool:
@@ -33,8 +41,8 @@ def is_first_process() -> bool:
 def join_processes(device: torch.device) -> Iterator[Processes]:
     """Join the processes that torchrun started; without torchrun this process is alone.
 
-    Processes on GPUs exchange tensors with NCCL, one GPU each, and processes on CPUs with Gloo. The first error is
-    passed on to all processes.
+    Processes on GPUs exchange tensors with NCCL, one GPU each, and processes on CPUs with Gloo. An error of one process
+    ends all of them with its message.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Processes(device=device)
@@ -44,13 +52,11 @@ def join_processes(device: torch.device) -> Iterator[Processes]:
         yield processes
         processes.barrier()  # the process that holds the store must not leave before the others
     except Exception as error:
-        lost = _lost_connection(error)
-        if not lost:
-            _tell_others(processes, error)
+        reason = _report(processes, error)
         if dist.get_backend() == "gloo":
             dist.destroy_process_group()  # with NCCL this could wait for a process that has ended
-        if lost:
-            raise TrainingError(_reason_of_others(processes)) from error
+        if reason:
+            raise OtherProcessFailed(reason) from error
         raise
     dist.destroy_process_group()
 
@@ -83,6 +89,7 @@ def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
     address = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
     try:
         store, rank, world = next(rendezvous("env://", timeout=TIMEOUT))
+        store = PrefixStore(f"join {next(_joins)}", store)  # a process may join several times, one after the other
         group_device = device if backend == "nccl" else None
         dist.init_process_group(
             backend,
@@ -102,21 +109,16 @@ def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
     return Processes(rank, world, device, node, on_node, local == 0, PrefixStore("notes", store))
 
 
-def _lost_connection(error: Exception) -> bool:
-    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
-
-
-def _tell_others(processes: Processes, error: Exception) -> None:
-    assert processes.store is not None
-    with suppress(RuntimeError):  # the process that holds the store may have ended
-        processes.store.compare_set("error", "", f"process {processes.rank}: {error}")
-
-
-def _reason_of_others(processes: Processes) -> str:
-    assert processes.store is not None
+def _report(processes: Processes, error: Exception) -> str | None:
+    """Tell the others about an error of this process, or return what they said if it only lost its connection."""
+    is_lost = isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error).lower())
     try:
-        processes.store.wait(["error"], timedelta(seconds=2))
-        reason = processes.store.get("error").decode()
-    except RuntimeError:
-        reason = "it ended without a message"
-    return f"process {processes.rank} stopped because another one failed ({reason})"
+        if not is_lost:
+            processes.fail(error)
+            if processes.is_first:
+                time.sleep(0.5)  # the messages may end with this process: let the others read this one
+            return None
+        time.sleep(1)  # the process that failed may be about to say why
+        return processes.failure()
+    except RuntimeError:  # the process that holds the messages has ended
+        return "it ended without a message" if is_lost else None

@@ -9,10 +9,10 @@ Legend: W = processes.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import count
 from typing import TypeVar
 
@@ -23,23 +23,32 @@ from torch.distributed.distributed_c10d import Store
 
 from prunus.errors import TrainingError
 
-PATIENCE = timedelta(hours=24)  # for the process that decodes all images
+FAILURE = "failure"  # under this key the first process that fails says why
 
 Plain = TypeVar("Plain")  # a value that JSON can hold
 
 
+class OtherProcessFailed(TrainingError):  # noqa: N818  # not an error of this process
+    """Another process ended, so this one cannot continue."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"stopped because another process failed ({reason})")
+
+
 @dataclass(frozen=True)
 class Share:
-    """The part of a batch that one process computes.
+    """What one process computes of some images that pass through the network together.
 
     Args:
-        rows: the images of this process.
+        images: number of images of all processes together.
+        rows: those of this process, counted from the beginning of the batch.
         weight: factor of this process's loss in the sum over all processes.
-        is_split: whether other processes compute other images, so that statistics must be summed.
-        counts: whether this process counts the images, so that each image is counted once.
+        is_split: whether other processes compute other images, so that norms need the statistics of all.
+        counts: whether this process counts its images, so that each image is counted once.
     """
 
-    rows: slice
+    images: int
+    rows: range
     weight: float = 1.0
     is_split: bool = False
     counts: bool = True
@@ -73,13 +82,23 @@ class Processes:
         """Whether this process writes files and talks to the user."""
         return self.rank == 0
 
-    def share(self, images: int) -> Share:
-        """Return this process's share of so many images; fewer images than processes are computed whole by all."""
+    def shares(self, images: int, parts: int = 1) -> list[Share]:
+        """Return this process's shares of a batch that passes through the network in so many parts.
+
+        Every process gets images of every part, so norms see the same parts as one process alone would. A part with
+        fewer images than processes is computed whole by all of them.
+        """
+        size = -(-images // parts)
+        return [self._share(range(start, min(start + size, images))) for start in range(0, images, size)]
+
+    def _share(self, part: range) -> Share:
+        images = len(part)
         if self.world == 1:
-            return Share(slice(0, images))
+            return Share(images, part)
         if images < self.world:
-            return Share(slice(0, images), 1 / self.world, counts=self.is_first)
-        return Share(slice(images * self.rank // self.world, images * (self.rank + 1) // self.world), is_split=True)
+            return Share(images, part, 1 / self.world, counts=self.is_first)
+        rows = part[images * self.rank // self.world : images * (self.rank + 1) // self.world]
+        return Share(images, rows, is_split=True)
 
     @torch.no_grad()
     def sum_(self, tensors: Sequence[Tensor]) -> None:
@@ -104,7 +123,8 @@ class Processes:
             group = [tensor for tensor in tensors if tensor.dtype == dtype]
             flat = torch.cat([tensor.reshape(-1) for tensor in group]).to(self.device)
             dist.broadcast(flat, 0)
-            _copy_back(flat, group)
+            if not self.is_first:
+                _copy_back(flat, group)
 
     def gather(self, row: Tensor) -> Tensor:
         """Stack the rows of all processes."""
@@ -129,7 +149,8 @@ class Processes:
         key = f"agree/{next(self._turns)}"
         if self.is_first:
             self.store.set(key, json.dumps(value))
-        self.store.wait([key], PATIENCE)
+            return value
+        self._wait(key)
         agreed: Plain = json.loads(self.store.get(key))
         return agreed
 
@@ -145,16 +166,29 @@ class Processes:
             return
         key = f"first/{next(self._turns)}/{self.node}"
         if not self.leads_node:
-            self.store.wait([key], PATIENCE)
-            if self.store.get(key) == b"failed":
-                raise TrainingError("the first process of this machine failed; see its message")
-        try:
-            yield
-        except BaseException:
-            self.store.set(key, "failed")
-            raise
+            self._wait(key)
+        yield
         if self.leads_node:
             self.store.set(key, "done")
+
+    def _wait(self, key: str) -> None:
+        """Wait for another process as long as it takes, unless one fails."""
+        assert self.store is not None
+        while not self.store.check([key]):
+            if self.store.check([FAILURE]):
+                raise OtherProcessFailed(self.failure())
+            time.sleep(0.05)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the other processes why this one ends."""
+        if self.store is not None:
+            self.store.compare_set(FAILURE, "", f"process {self.rank}: {error}")
+
+    def failure(self) -> str:
+        """Return why another process ended, if it said so."""
+        if self.store is None or not self.store.check([FAILURE]):
+            return "it ended without a message"
+        return self.store.get(FAILURE).decode()
 
 
 ALONE = Processes()
