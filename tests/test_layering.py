@@ -45,13 +45,13 @@ methods: backbone config losses masks measure
 report: bundle images measure recipes run_folder
 serving: bundle config images measure probabilities runtime samples
 timing: backbone bundle config lowering masks measure methods onnx runtime
-learning: config data images losses masks methods probabilities
-training: backbone config data images learning losses masks methods recipes run_folder
+learning: config data images losses masks methods parallel probabilities
+training: backbone config data images learning losses masks methods parallel recipes run_folder
 evaluation: backbone bundle config data learning lowering measure methods probabilities recipes runtime timing training
 comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
 pretraining: backbone benchmarks config data evaluation methods parallel recipes run_folder training
-verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx pretraining
-    recipes report run_folder runtime samples serving timing training
+verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel
+    pretraining recipes report run_folder runtime samples serving timing training
 cli: backbone benchmarks bundle config data measure onnx parallel recipes report run_folder serving training verbs
 __main__: cli
 """

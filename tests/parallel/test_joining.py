@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from prunus.errors import TrainingError
-from prunus.parallel.joining import is_first_process, is_restarted, join_processes
+from prunus.parallel.joining import is_restarted, join_processes
 from prunus.parallel.processes import Processes
 from tests.makers.process_groups import Results, environment, free_port, run_processes
 
@@ -57,13 +57,6 @@ def test_a_restart_by_torchrun_is_recognized(monkeypatch: pytest.MonkeyPatch) ->
     assert not is_restarted()
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
     assert is_restarted()
-
-
-def test_the_first_process_is_the_one_of_rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    assert is_first_process()
-    monkeypatch.setenv("RANK", "1")
-    assert not is_first_process()
 
 
 def _fail_in_the_second(processes: Processes) -> Results:

@@ -56,7 +56,8 @@ def train(
         raise RecipeError(
             "pass a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"
         )
-    typer.echo(f"Done. Next: {next_steps(run)}")
+    if steps := next_steps(run):
+        typer.echo(f"Done. Next: {steps}")
 
 
 def prune(

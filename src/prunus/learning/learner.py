@@ -3,7 +3,7 @@
 Legend: D = domains, M = switches of a domain, K = kernels, B = batch.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -43,7 +43,7 @@ class Batch:
         """Return the number of images of all processes together."""
         return len(self.labels) if self.total is None else self.total
 
-    def split(self, sizes: Sequence[int]) -> Iterator["Batch"]:
+    def split(self, sizes: list[int]) -> Iterator["Batch"]:
         """Split a batch into parts of these sizes."""
         for images, labels in zip(torch.split(self.images, sizes), torch.split(self.labels, sizes), strict=True):
             yield replace(self, images=images, labels=labels)
@@ -65,7 +65,7 @@ class Learner:
         if on_gpu:  # rates are tensors there, so that a captured step can read them
             for group in self.sgd.param_groups:
                 group["lr"] = torch.tensor(training.lr, device=net.device)
-            if training.compile:
+            if training.compile and processes.world == 1:  # compiled norms would not see the other processes
                 net.compile_network()
         self.uses_bfloat16 = training.precision == "bfloat16" or (
             training.precision == "auto" and on_gpu and torch.cuda.is_bf16_supported()
@@ -112,7 +112,7 @@ class Learner:
             shares = self.shares(batch.size)
             for part, share in zip(batch.split([len(share.rows) for share in shares]), shares, strict=True):
                 self._learn(part, share, total)
-        self._sum_gradients({batch.domain for batch in batches})
+        self._sum_gradients(sorted({batch.domain for batch in batches}))
         self._begin_momenta()
         self.sgd.step()
         active_D = torch.stack([self._is_domain_DD[batch.domain] for batch in batches]).any(0)
@@ -147,12 +147,12 @@ class Learner:
         loss = F.cross_entropy(logits, batch.labels, batch.class_weights, label_smoothing=smoothing, reduction="sum")
         extra = self.net.extra_loss(domain, logits, batch.labels)
         whole = loss if extra is None else loss + len(batch.labels) * extra
-        (share.weight * whole / total).backward()  # type: ignore[no-untyped-call]
+        (whole / (total / share.weight)).backward()  # type: ignore[no-untyped-call]
         self.processes.average_(self._means, len(batch.labels))
         if share.counts:
             self._count(batch, loss.detach(), logits.detach())
 
-    def _sum_gradients(self, domains: Collection[int]) -> None:
+    def _sum_gradients(self, domains: Sequence[int]) -> None:
         """Sum the gradients of all processes; of rows per domain, only those of the batch have any."""
         rows = [(adam.parameter.grad, domain) for adam in self.adams for domain in domains]
         others = [parameter.grad for group in self.sgd.param_groups for parameter in group["params"]]

@@ -22,11 +22,6 @@ _joins = count()
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
-def is_first_process() -> bool:
-    """Return whether this process talks to the user."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def is_restarted() -> bool:
     """Return whether torchrun started this process again after a failure, so that it continues its run."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0

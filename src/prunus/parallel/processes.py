@@ -97,8 +97,11 @@ class Processes:
             return Share(images, part)
         if images < self.world:
             return Share(images, part, 1 / self.world, counts=self.is_first)
-        rows = part[images * self.rank // self.world : images * (self.rank + 1) // self.world]
-        return Share(images, rows, is_split=True)
+        return Share(images, part[self.rows(images)], is_split=True)
+
+    def rows(self, images: int) -> slice:
+        """Return which of so many images are this process's, if no image may be counted twice."""
+        return slice(images * self.rank // self.world, images * (self.rank + 1) // self.world)
 
     @torch.no_grad()
     def sum_(self, tensors: Sequence[Tensor]) -> None:

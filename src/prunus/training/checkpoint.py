@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -14,6 +15,7 @@ from prunus.errors import TrainingError
 from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.learning.learner import Learner
+from prunus.parallel.processes import Processes
 from prunus.training.best import Best
 
 FORMAT_VERSION = 2
@@ -57,10 +59,48 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, learner: Learner, position: Position, identity: Identity) -> None:
-    """Replace the last checkpoint by a new one."""
+    """Replace the last checkpoint by a new one; of several processes the first writes it, and all must call this."""
+    state = learner.tensors() | {"tally": learner.whole_tally()}
+    if not learner.processes.is_first:
+        return
     header = {"format_version": FORMAT_VERSION, "identity": identity.model_dump(mode="json"), **position.model_dump()}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in learner.tensors().items()}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     write_atomically(path, save(tensors, {"prunus": json.dumps(header)}))
+
+
+def share_checkpoint(checkpoint: Checkpoint | None, processes: Processes) -> Checkpoint | None:
+    """Return the first process's checkpoint in all processes, so that only one of them needs the file."""
+    if processes.world == 1:
+        return checkpoint
+    header = _Header.of(checkpoint).model_dump_json() if checkpoint else None
+    content = processes.agree(header)
+    if content is None:
+        return None
+    received = checkpoint or _Header.model_validate_json(content).to_checkpoint()
+    processes.broadcast_(list(received.tensors.values()))
+    return received
+
+
+class _Header(BaseModel):
+    """A checkpoint without the content of its tensors."""
+
+    position: Position
+    identity: Identity
+    tensors: dict[str, tuple[str, tuple[int, ...]]]  # type and shape
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "_Header":
+        tensors = {
+            name: (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+            for name, tensor in checkpoint.tensors.items()
+        }
+        return cls(position=checkpoint.position, identity=checkpoint.identity, tensors=tensors)
+
+    def to_checkpoint(self) -> Checkpoint:
+        tensors = {
+            name: torch.empty(shape, dtype=getattr(torch, dtype)) for name, (dtype, shape) in self.tensors.items()
+        }
+        return Checkpoint(self.position, self.identity, tensors)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

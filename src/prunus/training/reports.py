@@ -51,8 +51,11 @@ class Reporter:
         self._pending: _Pending | None = None
 
     def request(self, epoch: int, step: int) -> None:
-        """Start to read the state after a step, unless an earlier request is still on its way."""
-        if self._pending is None:
+        """Start to read the state after a step, unless an earlier request is still on its way.
+
+        Several processes ask at the same steps: each reading sums what all of them have counted.
+        """
+        if self._pending is None or self._learner.processes.world > 1:
             self._pending = self._send(epoch, step)
 
     def arrived(self) -> EpochReport | None:
@@ -91,7 +94,7 @@ def _numbers(learner: Learner) -> Tensor:
     count = len(learner.net.domains)
     mask_DK = switches.kernel_masks() if switches else torch.ones(count, 1, device=learner.net.device).bool()
     columns_D5 = torch.cat(
-        [learner.tally_D3, mask_DK.double().mean(1)[:, None], learner.budget_multiplier_D.double()[:, None]], 1
+        [learner.whole_tally(), mask_DK.double().mean(1)[:, None], learner.budget_multiplier_D.double()[:, None]], 1
     )
     shares = [mask_DK.any(0).double().mean(), mask_DK.all(0).double().mean(), learner.sharing_multiplier.double()]
     return torch.cat([columns_D5.flatten(), torch.stack(shares)])

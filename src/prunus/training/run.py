@@ -1,6 +1,6 @@
 """Start, resume and open training runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from prunus.learning.learner import copy_state, network_state
 from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
+from prunus.parallel.joining import join_processes
 from prunus.recipes import load_recipe, recipe_differences, with_absolute_paths
 from prunus.run_folder import RunFolder
-from prunus.training.checkpoint import Checkpoint, read_checkpoint
+from prunus.training.checkpoint import Checkpoint, read_checkpoint, share_checkpoint
 from prunus.training.observers import Observer, Observers
 from prunus.training.setup import RecipeTraining, check_same
 
@@ -33,6 +34,14 @@ class TrainedRun:
     net: MultiDomainNet
     preprocess: dict[str, Preprocess]
     checkpoint: Checkpoint
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train, and the checkpoint to continue from."""
+
+    recipe: Recipe
+    start: Checkpoint | None
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -58,14 +67,7 @@ def start_run(
     recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
 ) -> None:
     """Train a recipe into a new folder."""
-    folder = RunFolder(path)
-    if folder.recipe.exists():
-        raise TrainingError(
-            f"{path} already holds a run; continue it with: prunus train --resume {path}, or choose another --out"
-        )
-    check_recipe(recipe)
-    recipe = with_absolute_paths(with_method(recipe), Path.cwd())
-    RecipeTraining(recipe, folder, Observers(observers), use_cache).run(device, None)
+    _train(lambda: _plan_start(recipe, path), path, Observers(observers), device, use_cache)
 
 
 def resume_run(
@@ -76,6 +78,39 @@ def resume_run(
     use_cache: bool = True,
 ) -> None:
     """Continue a run as if it had never stopped; a recipe passed along may differ in its length only."""
+    _train(lambda: _plan_resume(path, recipe), path, Observers(observers), device, use_cache)
+
+
+def train_or_continue(
+    recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
+) -> None:
+    """Train a recipe from the beginning, continue where it stopped, or do nothing if it is finished."""
+    _train(lambda: _plan_either(recipe, path), path, Observers(observers), device, use_cache)
+
+
+def _train(make_plan: Callable[[], Plan | None], path: Path, observer: Observers, device: str, use_cache: bool) -> None:
+    """Train what the first process plans, in all processes; the others need neither the folder nor its files."""
+    with join_processes(choose_device(device)) as processes:
+        plan = make_plan() if processes.is_first else None
+        content = processes.agree(plan.recipe.model_dump_json() if plan else None)
+        start = share_checkpoint(plan.start if plan else None, processes)
+        if content is not None:
+            if not processes.is_first:
+                observer = Observers([])
+            recipe = plan.recipe if plan else Recipe.model_validate_json(content)
+            RecipeTraining(recipe, RunFolder(path), observer, use_cache, processes).run(start)
+
+
+def _plan_start(recipe: Recipe, path: Path) -> Plan:
+    if RunFolder(path).recipe.exists():
+        raise TrainingError(
+            f"{path} already holds a run; continue it with: prunus train --resume {path}, or choose another --out"
+        )
+    check_recipe(recipe)
+    return Plan(with_absolute_paths(with_method(recipe), Path.cwd()), None)
+
+
+def _plan_resume(path: Path, recipe: Recipe | None) -> Plan:
     folder = RunFolder(path)
     if not folder.recipe.exists():
         raise TrainingError(f"{path} holds no run to resume; start one with: prunus train recipe.toml --out {path}")
@@ -84,7 +119,20 @@ def resume_run(
     if recipe is not None:
         _check_extension(path, trained, with_method(recipe), start)
         trained = with_method(recipe)
-    RecipeTraining(trained, folder, Observers(observers), use_cache).run(device, start)
+    return Plan(trained, start)
+
+
+def _plan_either(recipe: Recipe, path: Path) -> Plan | None:
+    folder = RunFolder(path)
+    if not folder.recipe.exists():
+        return _plan_start(recipe, path)
+    saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
+    changes = recipe_differences(saved.identity.recipe, with_method(recipe)) if saved else []
+    if changes:
+        raise TrainingError(
+            f"{path} holds a run of another recipe ({'; '.join(changes[:3])}); remove {path} or choose another --out"
+        )
+    return None if saved is not None and saved.position.is_finished else _plan_resume(path, recipe)
 
 
 def _check_extension(path: Path, trained: Recipe, wanted: Recipe, start: Checkpoint | None) -> None:
@@ -100,24 +148,6 @@ def _check_extension(path: Path, trained: Recipe, wanted: Recipe, start: Checkpo
     done = start.position.step / start.position.total_steps * trained.training.epochs
     if wanted.training.epochs < done:
         raise TrainingError(f"{path} has already trained {done:.1f} epochs; training.epochs must be at least that")
-
-
-def train_or_continue(
-    recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
-) -> None:
-    """Train a recipe from the beginning, continue where it stopped, or do nothing if it is finished."""
-    folder = RunFolder(path)
-    if not folder.recipe.exists():
-        start_run(recipe, path, observers, device, use_cache)
-        return
-    saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-    changes = recipe_differences(saved.identity.recipe, with_method(recipe)) if saved else []
-    if changes:
-        raise TrainingError(
-            f"{path} holds a run of another recipe ({'; '.join(changes[:3])}); remove {path} or choose another --out"
-        )
-    if saved is None or not saved.position.is_finished:
-        resume_run(path, observers, device, recipe, use_cache)
 
 
 def open_run(path: Path, device: str = "auto") -> TrainedRun:

@@ -54,8 +54,10 @@ class Saver:
             self.position = self.position.model_copy(update={"stopped_early": True})
 
     def is_due(self) -> bool:
-        """Return whether the last checkpoint is old enough for a new one."""
-        return time.monotonic() - self._saved_at > self._training.checkpoint_seconds
+        """Return whether the last checkpoint is old enough for a new one, by the clock of the first process."""
+        return (
+            self._learner.processes.is_first and time.monotonic() - self._saved_at > self._training.checkpoint_seconds
+        )
 
     def save(self) -> None:
         """Replace the last checkpoint, if the state is finite."""

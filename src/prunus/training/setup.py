@@ -1,13 +1,13 @@
 """Prepare a recipe for the training loop: data, network, identity and logs."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from pydantic import ValidationError
 
-from prunus.backbone.device import choose_device
 from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.config import DomainChoice, Recipe
@@ -23,6 +23,7 @@ from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner, copy_state, network_state
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method
+from prunus.parallel.processes import Processes
 from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import Checkpoint, Identity, read_checkpoint
 from prunus.training.loop import fit
@@ -39,15 +40,16 @@ class RecipeTraining:
     folder: RunFolder
     observer: Observers
     use_cache: bool
+    processes: Processes
 
-    def run(self, device: str, start: Checkpoint | None) -> None:
+    def run(self, start: Checkpoint | None) -> None:
         """Load the data, build the network and train it, from the beginning or from a checkpoint."""
         recipe = self.recipe
         prepare_determinism(recipe.training)
-        target = choose_device(device)
         backbone = load_backbone(recipe.backbone)
         domains = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
-        data = [self._load(backbone, domain, choice) for domain, choice in zip(domains, recipe.domains, strict=True)]
+        with self.processes.leader_first() if self.use_cache else nullcontext():  # which decodes for a whole machine
+            data = [self._load(backbone, *pair) for pair in zip(domains, recipe.domains, strict=True)]
         self._check_validation(data)
         identity = Identity(
             recipe=recipe,
@@ -61,16 +63,25 @@ class RecipeTraining:
             for name, checksum in identity.domains.items():
                 check_same(f"data of domain {name!r}", start.identity.domains.get(name), checksum)
         chosen = choose_method(recipe)
-        net = adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options).to(target)
+        net = adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options).to(self.processes.device)
         if recipe.init and start is None:
-            start_from(Path(recipe.init), net, identity)
-        write_json(self.folder.recipe, recipe.model_dump(mode="json"))
+            if self.processes.is_first:
+                start_from(Path(recipe.init), net, identity)
+            self.processes.broadcast_(list(network_state(net).values()))
+        learner = Learner(net, recipe, self.processes)
+        fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start)
+
+    def _open_logs(self) -> Observers:
+        """Write what describes the run, and return its observers; of several processes only the first has any."""
+        if not self.processes.is_first:
+            return Observers([])
+        if self.processes.world > 1 and self.recipe.training.compile:
+            self.observer.noted("several processes train without training.compile")
+        write_json(self.folder.recipe, self.recipe.model_dump(mode="json"))
         versions = {"prunus": __version__, "torch": torch.__version__.split("+")[0]}
         write_json(self.folder.versions, {"versions": versions})
         remove_leftovers(self.folder.path)
-        logs = [JsonlLog(self.folder.log), TensorBoardLog(self.folder.tensorboard)]
-        learner = Learner(net, recipe)
-        fit(learner, data, Saver(self.folder, learner, identity), Observers([*logs, self.observer]), start)
+        return Observers([JsonlLog(self.folder.log), TensorBoardLog(self.folder.tensorboard), self.observer])
 
     def _load(self, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:
         splits = self.recipe.training.splits

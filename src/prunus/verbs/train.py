@@ -5,20 +5,24 @@ from pathlib import Path
 
 from prunus.config import Recipe
 from prunus.methods.table import choose_method
+from prunus.parallel.joining import is_first_process, is_restarted
 from prunus.recipes import load_recipe
 from prunus.run_folder import RunFolder
 from prunus.timing.dense import file_warning
 from prunus.training.observers import Observer, Observers
-from prunus.training.run import resume_run, start_run
+from prunus.training.run import resume_run, start_run, train_or_continue
 
 
 def train(
     recipe: Recipe, out: str | Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
 ) -> Path:
-    """Train all domains of a recipe into a new run folder; decoded images are kept in the user's cache folder."""
-    if warning := file_warning(recipe):
+    """Train all domains of a recipe into a new run folder; decoded images are kept in the user's cache folder.
+
+    Processes that torchrun started train together. If it restarts them after a failure, they continue the run.
+    """
+    if is_first_process() and (warning := file_warning(recipe)):
         Observers(observers).noted(warning)
-    start_run(recipe, Path(out), observers, device, use_cache)
+    (train_or_continue if is_restarted() else start_run)(recipe, Path(out), observers, device, use_cache)
     return Path(out)
 
 
@@ -38,7 +42,9 @@ def resume(
     return Path(run)
 
 
-def next_steps(run: str | Path) -> str:
-    """Name the commands to use after training."""
+def next_steps(run: str | Path) -> str | None:
+    """Name the commands to use after training; of several processes only the first does."""
+    if not is_first_process():
+        return None
     packable = choose_method(load_recipe(RunFolder(Path(run)).recipe)).method.packable
     return f"prunus evaluate {run}" + (f", then prunus prune {run} --out model.prunus" if packable else "")
