@@ -53,7 +53,7 @@ $(READY): requirements.txt pyproject.toml samples/pyproject.toml $(wildcard nati
 
 requirements: | $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.10 --no-emit-index-url --no-header \
-	  --extra train --extra onnx --extra serve --extra report --extra docs --extra dev --upgrade pyproject.toml --output-file requirements.txt
+	  --extra train --extra onnx --extra serve --extra report --extra sweep --extra docs --extra dev --upgrade pyproject.toml --output-file requirements.txt
 
 clean:
 	rm -rf build .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -23,6 +23,7 @@ from .verbs.score import score_accuracies as score_accuracies
 from .verbs.score import score_results as score_results
 from .verbs.serve import serve as serve
 from .verbs.submit import submit as submit
+from .verbs.sweep import sweep as sweep
 from .verbs.tables import tables as tables
 from .verbs.train import resume as resume
 from .verbs.train import train as train

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from prunus.cli.app import app
 from prunus.errors import DataError, RecipeError, TrainingError
-from prunus.measure.comparison import Comparison, ComparisonRow
+from prunus.measure.comparison import Comparison, ComparisonRow, Sweep
 
 ROW = ComparisonRow(
     name="union-0.5",
@@ -109,6 +109,49 @@ def test_rows_that_failed_are_an_error_after_the_table(run: Run, failed: dict[st
     result = run()
     assert "Written to" in result.output
     assert isinstance(result.exception, TrainingError)
+    assert str(result.exception) == "ba2-1: the loss is not a number"
+
+
+@pytest.fixture
+def run_sweep(
+    monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path, calls: list[Any], failed: dict[str, str]
+) -> Run:
+    def sweep(*arguments: Any, **options: Any) -> Sweep:  # noqa: ANN401
+        calls.append((arguments, options))
+        options["note"]("Ray is not installed")
+        return Sweep(domains=("birds",), backbone="wrn14_2", split="test", rows=(ROW,), failed=failed)
+
+    monkeypatch.setattr("prunus.sweep", sweep)
+    return lambda *options: CliRunner().invoke(app, ["sweep", str(tmp_path / "recipe.toml"), *options])
+
+
+def test_a_sweep_shows_its_table_its_notes_and_its_files(run_sweep: Run) -> None:
+    output = run_sweep("--out", "there").output
+    assert output.startswith("note: Ray is not installed\n")
+    assert "union β=0.5" in output
+    assert "S_E" not in output
+    assert "Written to there: sweep.csv, .json, .md and .tex, and pareto.svg" in output
+
+
+def test_options_reach_the_sweep(run_sweep: Run, calls: list[Any]) -> None:
+    chosen = ("--methods", "union,ba2", "--budgets", "0.5,0.25", "--seeds", "0,2", "--grid", "training.lr=0.1,0.2")
+    run_sweep(*chosen, "--jobs", "2", "--address", "auto", "--split", "train")
+    (_, *positional), options = calls[0]
+    assert positional == [Path("runs/sweep"), "union,ba2", [0.5, 0.25], [0, 2], ["training.lr=0.1,0.2"]]
+    assert (options["jobs"], options["address"], options["split"]) == (2, "auto", "train")
+
+
+def test_a_sweep_without_options_uses_the_recipe(run_sweep: Run, calls: list[Any]) -> None:
+    run_sweep()
+    (_, *positional), options = calls[0]
+    assert positional == [Path("runs/sweep"), (), (), [], ()]
+    assert (options["jobs"], options["address"]) == (None, None)
+
+
+def test_trials_that_failed_are_an_error_after_the_table(run_sweep: Run, failed: dict[str, str]) -> None:
+    failed["ba2-1"] = "the loss is not a number"
+    result = run_sweep()
+    assert "Written to" in result.output
     assert str(result.exception) == "ba2-1: the loss is not a number"
 
 

@@ -19,7 +19,7 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Train": (train.train, train.prune, train.pretrain),
     "Measure": (measure.evaluate, measure.bench, measure.inspect, measure.report),
     "Use": (use.predict, use.serve, use.export, use.card),
-    "Research": (research.methods, research.compare, research.submit, research.score, research.tables),
+    "Research": (research.methods, research.compare, research.sweep, research.submit, research.score, research.tables),
 }
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""Commands for research: `methods`, `compare`, `submit`, `score` and `tables`."""
+"""Commands for research: `methods`, `compare`, `sweep`, `submit`, `score` and `tables`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from prunus.report.tables import percent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prunus.measure.comparison import Comparison
     from prunus.measure.paper_tables import RecomputedRow
 
 METHOD_COLUMNS = ("method", "what it does, and its paper", "a domain adds", "Params", "MACs")
+BUDGETS_HELP = "--budgets must be numbers separated by commas, such as 1,0.5,0.25"
 Seeds = Annotated[
     str | None, typer.Option(help="Seeds to repeat every training run with, as in 0,1,2.", show_default="the recipe's")
 ]
@@ -88,7 +90,7 @@ def compare(
 
     Run the same command again to continue an interrupted comparison, or to add methods, budgets and seeds.
 
-    Example: prunus compare recipe.toml --methods union,ba2 --budgets 0.5 --seeds 0,1,2
+    Example: prunus compare recipe.toml --methods union,ba2 --seeds 0,1,2
     """
     console = Console(stderr=as_json, highlight=False)
     with TrialsProgress(console) if jobs > 1 else nullcontext() as display:
@@ -96,7 +98,7 @@ def compare(
             prunus.load_recipe(recipe, overrides or ()),
             out,
             methods,
-            _numbers(budgets, "--budgets must be numbers separated by commas, such as 1,0.5,0.25", RecipeError),
+            _numbers(budgets, BUDGETS_HELP, RecipeError),
             display.watch if display else lambda title: [TrainingProgress(title, console)],
             device,
             not no_cache,
@@ -106,6 +108,60 @@ def compare(
         )
     files = f"Written to {out}: comparison.csv, .json, .md and .tex"
     show(comparison, as_json, comparison_view(comparison, console.width), files)
+    _raise_failures(comparison)
+
+
+def sweep(
+    recipe: Annotated[Path, typer.Argument(help="Recipe (TOML) that all trials start from.")],
+    budgets: Annotated[
+        str | None,
+        typer.Option(help="Budgets of the methods that have one, as in 0.5,0.25.", show_default="the recipe's"),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Names listed by prunus methods, as in union,ba2, or all.", show_default="the recipe's"),
+    ] = None,
+    seeds: Seeds = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(help="A recipe key and its values, as in training.lr=0.01,0.05. May be repeated."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the runs, the table and the plot.")] = Path("runs/sweep"),
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Trials at a time.", show_default="one per GPU, or one")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster to run on; auto finds one.", show_default="this machine only")
+    ] = None,
+    split: Split = "test",
+) -> None:
+    """Train every combination of budgets, methods, seeds and settings, and plot accuracy against cost.
+
+    Run the same command again to continue an interrupted sweep, or to add trials.
+
+    Example: prunus sweep recipe.toml --budgets 0.5,0.25 --seeds 0,1,2
+    """
+    console = Console(highlight=False)
+    with TrialsProgress(console) as display:
+        swept = prunus.sweep(
+            prunus.load_recipe(recipe),
+            out,
+            methods or (),
+            _numbers(budgets, BUDGETS_HELP, RecipeError) if budgets else (),
+            _seeds(seeds),
+            grid or (),
+            jobs=jobs,
+            address=address,
+            observers=display.watch,
+            note=display.note,
+            split=split,
+        )
+    files = f"Written to {out}: sweep.csv, .json, .md and .tex, and pareto.svg"
+    show(swept, False, comparison_view(swept, console.width), files)
+    _raise_failures(swept)
+
+
+def _raise_failures(comparison: Comparison) -> None:
     if comparison.failed:
         raise TrainingError("; ".join(f"{name}: {reason}" for name, reason in comparison.failed.items()))
 

@@ -44,6 +44,10 @@ class TrialsProgress(AbstractContextManager["TrialsProgress"]):
         """Return the observer of one training run."""
         return [TrialProgress(title, self)]
 
+    def note(self, text: str) -> None:
+        """Print a message above the bars."""
+        self.console.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+
 
 class TrialProgress(Observer):
     """The bar of one training run, and its result when it ends."""
@@ -56,7 +60,7 @@ class TrialProgress(Observer):
 
     @override
     def noted(self, message: str) -> None:
-        self._print(f"note: {message}")
+        self._display.note(message)
 
     @override
     def started(self, step: int, total_steps: int) -> None:

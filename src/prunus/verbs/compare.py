@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from prunus.comparison.execution import Executor, OneByOne, Outcome, Trials
+from prunus.comparison.execution import Outcome, Trials
+from prunus.comparison.executors import local_executor
 from prunus.comparison.plan import ALL, REQUIRED, check_data, plan_comparison
-from prunus.comparison.processes import Processes
 from prunus.comparison.table import is_complete, tabulate, write_table
 from prunus.comparison.trials import Watch
 from prunus.config import Recipe
@@ -55,6 +55,6 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
             comparisons.append(tabulate(entries, outcome, recipe, split))
             write_table(folder, "comparison", comparisons[-1])
 
-    executor: Executor = OneByOne() if jobs == 1 else Processes(jobs)
-    Trials(entries, folder, split, device, use_cache, REQUIRED).run(executor, observers, report)
+    trials = Trials(entries, folder, split, device, use_cache, REQUIRED)
+    trials.run(local_executor(jobs), observers, report)
     return comparisons[-1]

@@ -1,0 +1,140 @@
+"""The plot of a sweep: mean accuracy against size and computation, with the Pareto fronts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prunus.measure.comparison import ComparisonRow, Sweep, front
+from prunus.report.comparison import row_label
+from prunus.report.plots import COLOURS, GREY, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COSTS = {"stored_bytes": (1e-6, "size of all domains (MB)"), "macs_ratio": (100.0, "MACs (% of the backbone)")}
+SPACE = 0.15  # of the axes' height and width, left free around the points
+FONT_SIZE = 7.5
+RADIUS = 4  # of a marker, in pixels
+GAP = 1.5  # around labels, in pixels
+# where a label is tried, in points from its marker, with its alignment
+PLACES = (
+    (6, 4, "left", "bottom"),
+    (6, -4, "left", "top"),
+    (-6, 4, "right", "bottom"),
+    (-6, -4, "right", "top"),
+    (0, 8, "center", "bottom"),
+    (0, -8, "center", "top"),
+    (8, 0, "left", "center"),
+    (-8, 0, "right", "center"),
+)
+
+
+def pareto_figure(sweep: Sweep) -> Figure:
+    """Draw every row of a sweep with its spread over the seeds, coloured by method, and the Pareto fronts."""
+    figure, panels = new_figure(len(COSTS), 10, 4.6)
+    methods = list(dict.fromkeys(row.method for row in sweep.rows))
+    colours = {method: COLOURS[index % len(COLOURS)] for index, method in enumerate(methods)}
+    for axes, (cost, (_, title)) in zip(panels, COSTS.items(), strict=True):
+        _draw_front(axes, sweep, cost)
+        for row in sweep.rows:
+            _draw_row(axes, row, cost, colours[row.method])
+        axes.margins(SPACE)
+        axes.set_xlim(left=max(0.0, axes.get_xlim()[0]))
+        axes.set(xlabel=title, ylabel=f"mean accuracy on {sweep.split} images (%)")
+    seeds = max((len(row.seeds) for row in sweep.rows if row.spread), default=1)
+    spread = f"; bars: ± standard deviation over {seeds} seeds" if seeds > 1 else ""
+    figure.suptitle(f"{sweep.backbone}, {len(sweep.domains)} domains{spread}", fontsize=10)
+    handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    figure.draw_without_rendering()  # computes the layout, which says where there is room for labels
+    for axes, cost in zip(panels, COSTS, strict=True):
+        _label(axes, sweep, cost)
+    return figure
+
+
+def point_label(row: ComparisonRow) -> str:
+    """Name a point by what its colour does not say: options and budget."""
+    return row_label(row).removeprefix(row.method).strip()
+
+
+def _draw_front(axes: Axes, sweep: Sweep, cost: str) -> None:
+    points = [_point(sweep.rows[index], cost) for index in front(sweep.rows, cost)]
+    axes.plot(*zip(*points, strict=True), color=GREY, lw=1.2, ls="--", zorder=1, label="Pareto front")
+
+
+def _draw_row(axes: Axes, row: ComparisonRow, cost: str, colour: str) -> None:
+    x, y = _point(row, cost)
+    dx, dy = _errors(row, cost) if row.spread else (None, None)
+    half = f"{colour}80"
+    axes.errorbar(x, y, xerr=dx, yerr=dy, fmt="o", ms=5, lw=1, color=colour, ecolor=half, label=row.method)
+
+
+def _label(axes: Axes, sweep: Sweep, cost: str) -> None:
+    """Label points where no other label, point or bar is; those on the front first, and none that cannot be read."""
+    on_front = front(sweep.rows, cost)
+    taken = [box for row in sweep.rows for box in _boxes_of(axes, row, cost)]
+    taken += _boxes_of_line(axes, [_point(sweep.rows[index], cost) for index in on_front])
+    frame = axes.get_window_extent().padded(-GAP)
+    for index in sorted(range(len(sweep.rows)), key=lambda i: i not in on_front):
+        row = sweep.rows[index]
+        text = point_label(row)
+        for x, y, horizontal, vertical in PLACES if text else ():
+            label = axes.annotate(
+                text,
+                _point(row, cost),
+                (x, y),
+                textcoords="offset points",
+                ha=horizontal,
+                va=vertical,
+                fontsize=FONT_SIZE,
+                color="#444444",
+            )
+            label.set_in_layout(False)  # the layout stays as it was when the room was found
+            extent = label.get_window_extent().padded(GAP)
+            box = extent.extents
+            if frame.contains(*extent.min) and frame.contains(*extent.max) and not any(overlap(box, o) for o in taken):
+                taken.append(box)
+                break
+            label.remove()
+
+
+def overlap(box: Sequence[float], other: Sequence[float]) -> bool:
+    """Return whether two boxes (left, bottom, right, top) share more than a border."""
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+
+
+def _boxes_of(axes: Axes, row: ComparisonRow, cost: str) -> list[tuple[float, ...]]:
+    """Return the boxes of a marker and its error bars on the screen."""
+    x, y = _point(row, cost)
+    dx, dy = _errors(row, cost)
+    corners = [
+        axes.transData.transform([(left, bottom), (right, top)])
+        for left, bottom, right, top in ((x, y, x, y), (x - dx, y, x + dx, y), (x, y - dy, x, y + dy))
+    ]
+    radii = (RADIUS, 1, 1)
+    return [
+        (float(low[0] - r), float(low[1] - r), float(high[0] + r), float(high[1] + r))
+        for (low, high), r in zip(corners, radii, strict=True)
+    ]
+
+
+def _boxes_of_line(axes: Axes, points: Sequence[tuple[float, float]]) -> list[tuple[float, ...]]:
+    """Return small boxes along a line on the screen."""
+    corners = axes.transData.transform(points)
+    shares = np.linspace(0, 1, 50)[:, None]
+    ends = itertools.pairwise(corners)
+    return [(x - 1, y - 1, x + 1, y + 1) for start, end in ends for x, y in start + shares * (end - start)]
+
+
+def _point(row: ComparisonRow, cost: str) -> tuple[float, float]:
+    return COSTS[cost][0] * getattr(row, cost), 100 * row.mean_accuracy
+
+
+def _errors(row: ComparisonRow, cost: str) -> tuple[float, float]:
+    """Return the standard deviations of a point; 0 with one seed."""
+    return (COSTS[cost][0] * getattr(row.spread, cost), 100 * row.spread.mean_accuracy) if row.spread else (0.0, 0.0)
