@@ -38,7 +38,7 @@ def choose_workers(wanted: int | None, has_work: bool, processes: int = 1) -> in
 
     Args:
         wanted: the number of the recipe; None chooses one.
-        has_work: whether the host does more than to draw numbers, such as augmenting or gathering images.
+        has_work: whether images are augmented; passing them on takes longer than to gather them from memory.
     """
     can_fork = "fork" in multiprocessing.get_all_start_methods()
     if wanted is not None:

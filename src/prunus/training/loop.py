@@ -11,7 +11,7 @@ from prunus.data.schedule import Step, num_steps, schedule
 from prunus.errors import TrainingInterrupted
 from prunus.learning.arithmetic import arithmetic
 from prunus.learning.captured import StepRunner
-from prunus.learning.feed import DomainData, Inputs, ResidentFeed, StepJob, drawing, make_feeds
+from prunus.learning.feed import DomainData, Inputs, StepJob, drawing, make_feeds
 from prunus.learning.learner import Learner
 from prunus.learning.rates import rate_factor
 from prunus.learning.scoring import count_correct
@@ -92,8 +92,8 @@ def _prepare(
     """Return what runs steps, and a function that draws this process's share of their inputs."""
     feeds = make_feeds(data, learner.net.device, learner.recipe)
     runner = StepRunner(learner, feeds)
-    is_light = isinstance(feeds[0], ResidentFeed)  # the host only draws numbers
-    workers = choose_workers(learner.recipe.training.workers, not is_light, learner.processes.on_node)
+    training = learner.recipe.training
+    workers = choose_workers(training.workers, bool(training.augment), learner.processes.on_node)
     draw = drawing(feeds, learner.shares)
     return runner, lambda jobs: prepare_steps(jobs, draw, workers, runner.pinned)
 
