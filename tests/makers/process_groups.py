@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -34,23 +35,31 @@ def environment(rank: int, world: int, port: int) -> dict[str, str]:
 
 
 def run_processes(function: Callable[[Processes], Results], world: int, folder: Path) -> list[Results]:
+    """Join several processes and run a function of a module in each of them; see `start_ranks`."""
+    return start_ranks(partial(_joined, function), world, folder)
+
+
+def start_ranks(function: Callable[[int], Results], world: int, folder: Path) -> list[Results]:
     """Run a function of a module in several processes; return their tensors, or raise all their errors as one."""
     # one clean process imports torch once, and all others are its copies
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["prunus.learning.learner", __name__])
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["prunus.training.run", __name__])
     arguments = (world, free_port(), function, str(folder))
-    start_processes(_join, arguments, nprocs=world, start_method="forkserver")  # type: ignore[no-untyped-call]
+    start_processes(_run, arguments, nprocs=world, start_method="forkserver")  # type: ignore[no-untyped-call]
     errors = [f"{rank}: {path.read_text()}" for rank in range(world) if (path := folder / f"{rank}.txt").exists()]
     if errors:
         raise TrainingError("\n".join(errors))
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(world)]
 
 
-def _join(rank: int, world: int, port: int, function: Callable[[Processes], Results], folder: str) -> None:
+def _joined(function: Callable[[Processes], Results], _rank: int) -> Results:
+    with join_processes(torch.device("cpu")) as processes:
+        return function(processes)
+
+
+def _run(rank: int, world: int, port: int, function: Callable[[int], Results], folder: str) -> None:
     torch.set_num_threads(1)
     os.environ |= environment(rank, world, port)
     try:
-        with join_processes(torch.device("cpu")) as processes:
-            results = function(processes)
-        torch.save(results, Path(folder) / f"{rank}.pt")
+        torch.save(function(rank), Path(folder) / f"{rank}.pt")
     except TrainingError as error:
         (Path(folder) / f"{rank}.txt").write_text(str(error))

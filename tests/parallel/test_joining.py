@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from prunus.errors import TrainingError
-from prunus.parallel.joining import is_restarted, join_processes
+from prunus.parallel.joining import join_processes
 from prunus.parallel.processes import Processes
 from tests.makers.process_groups import Results, environment, free_port, run_processes
 
@@ -50,13 +50,16 @@ def test_others_that_never_start_are_reported(monkeypatch: pytest.MonkeyPatch) -
             pass
 
 
-def test_a_restart_by_torchrun_is_recognized(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("count", "is_restarted"), [(None, False), ("0", False), ("2", True)])
+def test_a_restart_by_torchrun_is_recognized(
+    count: str | None, is_restarted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
     monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
-    assert not is_restarted()
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
-    assert not is_restarted()
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
-    assert is_restarted()
+    if count:
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
+    with join_processes(torch.device("cpu")) as processes:
+        assert processes.is_restarted == is_restarted
 
 
 def _fail_in_the_second(processes: Processes) -> Results:

@@ -6,25 +6,23 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from prunus.errors import TrainingError
+from prunus.parallel.meeting import meet
 from prunus.parallel.processes import OtherProcessFailed, Processes
 
 TIMEOUT = timedelta(minutes=10)  # for one sum; a process that needs longer for a step has stopped
+USED = "prunus was here"  # a key that torchrun's store keeps when it starts processes again
 _joins = count()
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-
-
-def is_restarted() -> bool:
-    """Return whether torchrun started this process again after a failure, so that it continues its run."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def is_first_process() -> bool:
@@ -40,7 +38,7 @@ def join_processes(device: torch.device) -> Iterator[Processes]:
     ends all of them with its message.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield Processes(device=device)
+        yield Processes(device=device, is_restarted=_restarts() > 0)
         return
     processes = _connect(device, _read_environment(os.environ))
     try:
@@ -83,25 +81,36 @@ def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
         torch.cuda.set_device(device)
     address = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
     try:
-        store, rank, world = next(rendezvous("env://", timeout=TIMEOUT))
-        store = PrefixStore(f"join {next(_joins)}", store)  # a process may join several times, one after the other
+        store, was_used = _open_store(rank, world)
+        group = PrefixStore("group", store)
         group_device = device if backend == "nccl" else None
         dist.init_process_group(
-            backend,
-            store=PrefixStore("group", store),
-            rank=rank,
-            world_size=world,
-            timeout=TIMEOUT,
-            device_id=group_device,
+            backend, store=group, rank=rank, world_size=world, timeout=TIMEOUT, device_id=group_device
         )
-    except (RuntimeError, ValueError) as error:  # torch's own errors are RuntimeErrors
+    except (RuntimeError, ValueError, TimeoutError) as error:  # torch's own errors are RuntimeErrors
         reason = str(error).splitlines()[0]
         raise TrainingError(
             f"process {rank} of {world} could not reach the others at {address} ({reason}); "
             "check that the address is reachable from all machines and that all processes started"
         ) from error
     node, on_node = (int(environment[name]) for name in ("GROUP_RANK", "LOCAL_WORLD_SIZE"))
-    return Processes(rank, world, device, node, on_node, local == 0, PrefixStore("notes", store))
+    processes = Processes(rank, world, device, node, on_node, local == 0, PrefixStore("notes", store))
+    return replace(processes, is_restarted=processes.any([was_used or _restarts() > 0])[0])
+
+
+def _open_store(rank: int, world: int) -> tuple[Store, bool]:
+    """Return where processes leave messages, and whether torchrun has started processes before these."""
+    is_first_time = next(_joins) == 0
+    store, _, _ = next(rendezvous("env://", timeout=TIMEOUT))
+    was_used = store.check([USED]) if is_first_time else False
+    name = meet(store, rank, world, TIMEOUT.total_seconds())
+    store.set(USED, "")
+    return PrefixStore(name, store), was_used
+
+
+def _restarts() -> int:
+    """Return how often this machine's torchrun has restarted its processes after a failure."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def _report(processes: Processes, error: Exception) -> str | None:

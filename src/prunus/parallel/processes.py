@@ -66,6 +66,7 @@ class Processes:
         on_node: number of processes on this machine.
         leads_node: whether this process goes first where a machine's processes share files.
         store: where processes leave messages for each other.
+        is_restarted: whether torchrun has started the processes again, so that they continue their run.
     """
 
     rank: int = 0
@@ -75,6 +76,7 @@ class Processes:
     on_node: int = 1
     leads_node: bool = True
     store: Store | None = None
+    is_restarted: bool = False
     _turns: Iterator[int] = field(default_factory=count, repr=False)  # all processes call in the same order
 
     @property

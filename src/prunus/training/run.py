@@ -66,8 +66,13 @@ def check_recipe(recipe: Recipe) -> None:
 def start_run(
     recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
 ) -> None:
-    """Train a recipe into a new folder."""
-    _train(lambda: _plan_start(recipe, path), path, Observers(observers), device, use_cache)
+    """Train a recipe into a new folder; processes that torchrun has restarted continue what they began there."""
+
+    def plan(is_restarted: bool) -> Plan | None:
+        absolute = with_absolute_paths(recipe, Path.cwd())  # as the run has kept it
+        return (_plan_either if is_restarted else _plan_start)(absolute, path)
+
+    _train(plan, path, Observers(observers), device, use_cache)
 
 
 def resume_run(
@@ -78,20 +83,22 @@ def resume_run(
     use_cache: bool = True,
 ) -> None:
     """Continue a run as if it had never stopped; a recipe passed along may differ in its length only."""
-    _train(lambda: _plan_resume(path, recipe), path, Observers(observers), device, use_cache)
+    _train(lambda _: _plan_resume(path, recipe), path, Observers(observers), device, use_cache)
 
 
 def train_or_continue(
     recipe: Recipe, path: Path, observers: Sequence[Observer] = (), device: str = "auto", use_cache: bool = True
 ) -> None:
     """Train a recipe from the beginning, continue where it stopped, or do nothing if it is finished."""
-    _train(lambda: _plan_either(recipe, path), path, Observers(observers), device, use_cache)
+    _train(lambda _: _plan_either(recipe, path), path, Observers(observers), device, use_cache)
 
 
-def _train(make_plan: Callable[[], Plan | None], path: Path, observer: Observers, device: str, use_cache: bool) -> None:
+def _train(
+    make_plan: Callable[[bool], Plan | None], path: Path, observer: Observers, device: str, use_cache: bool
+) -> None:
     """Train what the first process plans, in all processes; the others need neither the folder nor its files."""
     with join_processes(choose_device(device)) as processes:
-        plan = make_plan() if processes.is_first else None
+        plan = make_plan(processes.is_restarted) if processes.is_first else None
         content = processes.agree(plan.recipe.model_dump_json() if plan else None)
         start = share_checkpoint(plan.start if plan else None, processes)
         if content is not None:

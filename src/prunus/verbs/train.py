@@ -5,12 +5,12 @@ from pathlib import Path
 
 from prunus.config import Recipe
 from prunus.methods.table import choose_method
-from prunus.parallel.joining import is_first_process, is_restarted
+from prunus.parallel.joining import is_first_process
 from prunus.recipes import load_recipe
 from prunus.run_folder import RunFolder
 from prunus.timing.dense import file_warning
 from prunus.training.observers import Observer, Observers
-from prunus.training.run import resume_run, start_run, train_or_continue
+from prunus.training.run import resume_run, start_run
 
 
 def train(
@@ -22,7 +22,7 @@ def train(
     """
     if is_first_process() and (warning := file_warning(recipe)):
         Observers(observers).noted(warning)
-    (train_or_continue if is_restarted() else start_run)(recipe, Path(out), observers, device, use_cache)
+    start_run(recipe, Path(out), observers, device, use_cache)
     return Path(out)
 
 
