@@ -134,6 +134,10 @@ def sweep(
         str | None, typer.Option(help="Ray cluster to run on; auto finds one.", show_default="this machine only")
     ] = None,
     split: Split = "test",
+    overrides: Overrides = None,
+    device: Device = "auto",
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train every combination of budgets, methods, seeds and settings, and plot accuracy against cost.
 
@@ -141,10 +145,10 @@ def sweep(
 
     Example: prunus sweep recipe.toml --budgets 0.5,0.25 --seeds 0,1,2
     """
-    console = Console(highlight=False)
+    console = Console(stderr=as_json, highlight=False)
     with TrialsProgress(console) as display:
         swept = prunus.sweep(
-            prunus.load_recipe(recipe),
+            prunus.load_recipe(recipe, overrides or ()),
             out,
             methods or (),
             _numbers(budgets, BUDGETS_HELP, RecipeError) if budgets else (),
@@ -154,10 +158,12 @@ def sweep(
             address=address,
             observers=display.watch,
             note=display.note,
+            device=device,
+            use_cache=not no_cache,
             split=split,
         )
     files = f"Written to {out}: sweep.csv, .json, .md and .tex, and pareto.svg"
-    show(swept, False, comparison_view(swept, console.width), files)
+    show(swept, as_json, comparison_view(swept, console.width), files)
     _raise_failures(swept)
 
 

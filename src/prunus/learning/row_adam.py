@@ -6,6 +6,9 @@ torch.optim.Adam keeps one step count per tensor and moves every row by its mome
 Here a domain that takes no part in a step stays exactly as it was.
 """
 
+from collections.abc import Callable
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -30,7 +33,7 @@ class RowAdam:
         scale_D1 = (1 - second**count_D1).sqrt().float()
         size_D1 = (lr / (1 - first**count_D1)).float()
         if active_D.is_cuda:
-            _move_compiled(self._rows(slice(None)), active_D[:, None], scale_D1, size_D1, (first, second, self.eps))
+            _compiled_move()(self._rows(slice(None)), active_D[:, None], scale_D1, size_D1, (first, second, self.eps))
             return
         for row in active_D.nonzero().flatten().tolist():
             one = slice(row, row + 1)
@@ -62,4 +65,8 @@ def _move(
     parameter_DM.sub_(mean_DM.div(root_DM).mul_(size_D1 * share_D1))
 
 
-_move_compiled = torch.compile(_move)
+@cache
+def _compiled_move() -> Callable[..., None]:
+    """Compile on first use: importing torch's compiler takes seconds."""
+    compiled: Callable[..., None] = torch.compile(_move)
+    return compiled
