@@ -9,6 +9,7 @@ from prunus.arrays import Floats
 from prunus.data.loading import ImageSet
 from prunus.images import Preprocess
 from prunus.learning.scoring import count_correct, net_classifier
+from prunus.parallel.processes import Processes
 from prunus.probabilities import crop_probabilities
 from tests.makers.tiny_training import tiny_net
 
@@ -36,3 +37,12 @@ def test_correct_answers_are_counted_over_several_batches() -> None:
     count = count_correct(tiny_net().eval(), "b", ImageSet(STORED, labels), PREPROCESS)
     assert int(count) == int((answers == labels).sum())
     assert 0 < int(count) < 300
+
+
+def test_the_counts_of_several_processes_add_up() -> None:
+    images = ImageSet(STORED[:5], np.arange(5) % 3)
+    net = tiny_net().eval()
+    whole = int(count_correct(net, "b", images, PREPROCESS))
+    for world in (2, 3, 7):  # of seven processes some have no image
+        rows = [Processes(rank, world).rows(5) for rank in range(world)]
+        assert sum(int(count_correct(net, "b", images, PREPROCESS, own)) for own in rows) == whole

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 import prunus
 from prunus.config import Recipe
-from prunus.errors import TrainingInterrupted
+from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.recipes import parse_recipe
 from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import read_checkpoint
@@ -158,3 +158,35 @@ def test_a_signal_at_any_process_stops_all_and_the_run_continues_bit_for_bit(tmp
     logs = [folder.epochs() for folder in folders]
     assert [entry.domains for entry in logs[0]] == [entry.domains for entry in logs[1]]
     assert len(logs[0]) == 3
+
+
+def test_a_restarted_process_continues_its_run_instead_of_refusing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        write_domain(tmp_path / name, train=4, validation=3)
+    recipe = _tiny(tmp_path, epochs=1)
+    with pytest.raises(TrainingInterrupted):
+        prunus.train(recipe, tmp_path / "run", [SignalAt(os.getpid(), 2)], "cpu")
+    with pytest.raises(TrainingError, match="already holds a run"):
+        prunus.train(recipe, tmp_path / "run", device="cpu")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    prunus.train(recipe, tmp_path / "run", device="cpu")
+    prunus.train(recipe, tmp_path / "run", device="cpu")  # also if it had been finished
+    assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).position.is_finished
+
+
+def _restart(folder: Path, rank: int) -> Results:
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = str(rank)  # every machine counts its own
+    if rank == 1:
+        (folder / "disk of 1").mkdir()
+        (folder / "disk of 1" / "checkpoint.safetensors").touch()
+    start_run(_tiny(folder), folder / f"disk of {rank}", device="cpu")
+    return {}
+
+
+def test_a_run_does_not_begin_again_where_another_machine_could_continue(tmp_path: Path) -> None:
+    with pytest.raises(
+        TrainingError, match=r"0: torchrun has made another machine the first one.*\n1: stopped because"
+    ):
+        start_ranks(partial(_restart, tmp_path), 2, tmp_path)

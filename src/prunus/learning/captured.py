@@ -64,8 +64,9 @@ class StepRunner:
         static = self._send(inputs)
         graph = torch.cuda.CUDAGraph()
         try:
-            # other threads may go on: NCCL's asks the device all the time how far earlier sums have come
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            # with several processes, a thread of NCCL asks the device all the time how far earlier sums have come
+            mode = "thread_local" if self._learner.processes.world > 1 else "global"
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=mode):
                 self._learner.update([self._batch(part, static)])
         except RuntimeError:  # the step reads a value back, or allocates where a graph must not
             torch.cuda.synchronize()

@@ -15,6 +15,7 @@ from prunus.losses.sharing import find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.parallel.joining import join_processes
+from prunus.parallel.processes import Processes
 from prunus.recipes import load_recipe, recipe_differences, with_absolute_paths
 from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import Checkpoint, read_checkpoint, share_checkpoint
@@ -98,6 +99,8 @@ def _train(
 ) -> None:
     """Train what the first process plans, in all processes; the others need neither the folder nor its files."""
     with join_processes(choose_device(device)) as processes:
+        if processes.is_restarted:
+            _check_disk(path, processes)
         plan = make_plan(processes.is_restarted) if processes.is_first else None
         content = processes.agree(plan.recipe.model_dump_json() if plan else None)
         start = share_checkpoint(plan.start if plan else None, processes)
@@ -106,6 +109,16 @@ def _train(
                 observer = Observers([])
             recipe = plan.recipe if plan else Recipe.model_validate_json(content)
             RecipeTraining(recipe, RunFolder(path), observer, use_cache, processes).run(start)
+
+
+def _check_disk(path: Path, processes: Processes) -> None:
+    """Refuse to begin again where another machine could continue."""
+    has_run = RunFolder(path).checkpoint.exists()
+    if processes.any([has_run]) == [True] and processes.is_first and not has_run:
+        raise TrainingError(
+            f"torchrun has made another machine the first one, and {path} is not on it; "
+            "put the run on a disk that all machines share, or copy it to this machine"
+        )
 
 
 def _plan_start(recipe: Recipe, path: Path) -> Plan:
