@@ -124,7 +124,11 @@ class Training(Settings):
     augment: tuple[Policy, ...] = Field(
         default=(), strict=False, description="torchvision policies, besides crops and mirrors"
     )
-    workers: int | None = Field(default=None, ge=0, description="processes that augment images (default: by device)")
+    workers: int | None = Field(
+        default=None,
+        ge=0,
+        description="processes that prepare images (default: by cores if images are augmented, else 0)",
+    )
     strategy: Strategy = "round_robin"
     splits: Literal["train", "train+validation"] = "train"
     validation_share: Annotated[float, Field(gt=0, lt=1)] = 0.1

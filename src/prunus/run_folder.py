@@ -24,6 +24,7 @@ class EpochReport:
     Args:
         seconds: training time so far.
         images_per_second: training images of this epoch, with the time of validation (0 if unknown).
+        has_switches: whether the method chooses kernels; if not, it uses all of them in every domain.
     """
 
     epoch: int
@@ -34,6 +35,7 @@ class EpochReport:
     sharing_multiplier: float = 0.0
     seconds: float = 0.0
     images_per_second: float = 0.0
+    has_switches: bool = True
 
 
 LINE = TypeAdapter(EpochReport)

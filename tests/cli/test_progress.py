@@ -61,6 +61,21 @@ def test_a_terminal_shows_a_bar_and_a_table_of_the_domains() -> None:
         assert cell in shown
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_kernels_used_are_left_out_if_the_method_does_not_choose_them(is_terminal: bool) -> None:
+    console, text = _console(is_terminal)
+    progress = TrainingProgress("runs/a", console)
+    progress.started(0, 10)
+    progress.epoch_ended(replace(_report(0.25), has_switches=False, images_per_second=9.0))
+    progress.ended()
+    shown = text.getvalue()
+    assert "25.0 %" in shown
+    assert "9 images/s" in shown
+    assert [word for word in ("usage", "union", "intersection", "kernels", "40.0 %") if word in shown] == []
+    if not is_terminal:
+        assert shown.endswith("  epoch 2: mean accuracy 25.0 % (validation), 9 images/s\n")
+
+
 def test_decoding_has_a_bar_per_domain_and_split_in_a_terminal() -> None:
     console, text = _console(True)
     progress = TrainingProgress("runs/a", console)

@@ -32,7 +32,6 @@ from tests.conftest import write_domain
 pretrain = partial(prunus.pretrain, device="cpu")  # bit for bit is a promise for CPUs only
 QUICK = (
     "training.batch_size=8",
-    "training.warmup_epochs=0.2",
     "training.lr=0.02",
     "training.checkpoint_seconds=1000",
     "seed=3",
@@ -49,6 +48,22 @@ class _StopAt(Observer):
     def stepped(self, step: int, epoch: int) -> None:
         if step == self._step:
             os.kill(os.getpid(), signal.SIGINT)
+
+
+class _Killed(Exception):  # noqa: N818  # not an error of the program
+    pass
+
+
+class _KillAt(Observer):
+    """Ends a run after a step, without time to save it."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    @override
+    def stepped(self, step: int, epoch: int) -> None:
+        if step == self._step:
+            raise _Killed
 
 
 def _recipe(folder: Path, epochs: int = 2) -> Recipe:
@@ -150,14 +165,39 @@ def test_an_interrupted_pretraining_continues_and_ends_with_the_same_bits(
 def test_more_epochs_extend_a_run_and_replace_its_file(source: Path, tmp_path: Path) -> None:
     out = pretrain(_recipe(source, 1), tmp_path / "leafy.safetensors", use_cache=False)
     before = load_file(out)
+    assert open_run(tmp_path / "leafy", "cpu").recipe.training.warmup_epochs == pytest.approx(0.1)
     pretrain(_recipe(source, 2), out, use_cache=False)
     card = read_card(out)
     assert card is not None
     assert card.epochs == 2
+    assert open_run(tmp_path / "leafy", "cpu").recipe.training.warmup_epochs == pytest.approx(0.1)  # as it began
+    pretrain(_recipe(source, 2), out, [_KillAt(5)], use_cache=False)  # it is finished: nothing is trained
     assert [report.epoch for report in RunFolder(tmp_path / "leafy").epochs()] == [0, 1]
     assert not torch.equal(load_file(out)["stem.conv.weight"], before["stem.conv.weight"])
     with pytest.raises(TrainingError, match=r"has already trained 2\.0 epochs; training\.epochs must be at least that"):
         pretrain(_recipe(source, 1), out)
+    with pytest.raises(
+        TrainingError, match=r"holds a run of another recipe \(.*training\.warmup_epochs: 0\.1 -> 0\.5\)"
+    ):
+        pretrain(pretraining_recipe(source, "wrn14_2", 16, 3, (*QUICK, "training.warmup_epochs=0.5")), out)
+
+
+@pytest.mark.slow
+def test_an_extension_that_was_killed_before_it_saved_continues_and_ends_with_the_same_bits(
+    source: Path, tmp_path: Path
+) -> None:
+    straight = pretrain(_recipe(source, 1), tmp_path / "straight.safetensors", use_cache=False)
+    for name in ("same", "shorter"):
+        shutil.copytree(tmp_path / "straight", tmp_path / name)
+    pretrain(_recipe(source, 2), straight, use_cache=False)
+    for name, planned in (("same", 2), ("shorter", 3)):
+        out = tmp_path / f"{name}.safetensors"
+        with pytest.raises(_Killed):
+            pretrain(_recipe(source, planned), out, [_KillAt(5)], use_cache=False)
+        assert not out.exists()
+        pretrain(_recipe(source, 2), out, use_cache=False)
+        ours, theirs = load_file(out), load_file(straight)
+        assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
 
 
 @pytest.mark.slow
@@ -207,6 +247,8 @@ def test_a_file_of_another_network_or_cut_short_is_refused(backbone: Path, tmp_p
 
 
 def test_what_cannot_be_trained_or_written_is_refused_before_any_work(tmp_path: Path, source: Path) -> None:
+    with pytest.raises(DataError, match=r"the folder of images /nowhere does not exist; name a folder or zip file"):
+        pretrain("/nowhere", tmp_path / "b.safetensors")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="there is no train split: expected <split>/<class>/<image>"):
         pretrain(tmp_path / "empty", tmp_path / "b.safetensors")

@@ -38,6 +38,7 @@ def test_a_report_holds_the_learners_numbers_and_skips_domains_not_seen() -> Non
     total = learner.net.switches.layout.num_switches
     report = Reporter(learner).read(1, 20, {"a": 0.9, "b": 0.8})
     assert list(report.domains) == ["a"]
+    assert report.has_switches
     domain = report.domains["a"]
     assert (domain.loss, domain.train_accuracy, domain.validation_accuracy) == (2.0, 0.75, 0.9)
     assert domain.usage == pytest.approx(6 / total)
@@ -60,3 +61,4 @@ def test_a_method_without_switches_uses_everything() -> None:
     report = Reporter(learner).read(0, 1, {})
     assert [domain.usage for domain in report.domains.values()] == [1.0, 1.0]
     assert (report.union, report.intersection) == (1.0, 1.0)
+    assert not report.has_switches

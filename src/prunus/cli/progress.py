@@ -13,7 +13,7 @@ from prunus.training.observers import Observer
 
 
 class TrainingProgress(Observer):
-    """A display of every domain's accuracy and usage, and of their union."""
+    """A display of every domain's accuracy, and of the kernels used if the method chooses them."""
 
     def __init__(self, title: str, console: Console) -> None:
         self._title = title
@@ -88,19 +88,20 @@ def epoch_line(report: EpochReport) -> str:
     domains = report.domains.values()
     held_out = [domain.validation_accuracy for domain in domains if domain.validation_accuracy is not None]
     accuracies = held_out or [domain.train_accuracy for domain in domains]
+    usage = percent(max(domain.usage for domain in domains))
+    shares = f", largest usage {usage}, union {percent(report.union)}" if report.has_switches else ""
     return (
         f"epoch {report.epoch + 1}: mean accuracy {percent(sum(accuracies) / len(accuracies))} "
-        f"({'validation' if held_out else 'training images'}), "
-        f"largest usage {percent(max(domain.usage for domain in domains))}, union {percent(report.union)}"
-        f"{_speed(report, ', ')}"
+        f"({'validation' if held_out else 'training images'}){shares}{_speed(report, ', ')}"
     )
 
 
 def _table(report: EpochReport) -> Table:
-    table = make_table(("domain", "loss", "train", "validation", "kernels used"))
-    shares = f"union {percent(report.union)}, intersection {percent(report.intersection)}"
-    table.caption = f"epoch {report.epoch + 1}: {shares}" + _speed(report, "\n")
+    shares = f": union {percent(report.union)}, intersection {percent(report.intersection)}"
+    table = make_table(("domain", "loss", "train", "validation", *(["kernels used"] if report.has_switches else [])))
+    table.caption = f"epoch {report.epoch + 1}{shares if report.has_switches else ''}" + _speed(report, "\n")
     for name, domain in report.domains.items():
         accuracies = (percent(domain.train_accuracy), percent(domain.validation_accuracy))
-        table.add_row(name, f"{domain.loss:.3f}", *accuracies, percent(domain.usage))
+        usage = [percent(domain.usage)] if report.has_switches else []
+        table.add_row(name, f"{domain.loss:.3f}", *accuracies, *usage)
     return table

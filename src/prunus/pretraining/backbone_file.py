@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prunus.backbone.card import BackboneCard, write_backbone
-from prunus.config import Recipe
+from prunus.config import DEMO_PREFIX, Recipe
 from prunus.data.layouts import open_domain
-from prunus.errors import RecipeError, TrainingInterrupted
+from prunus.errors import DataError, RecipeError, TrainingInterrupted
 from prunus.evaluation.classifying import classify_domains
 from prunus.evaluation.packing import public_recipe
 from prunus.evaluation.subject import open_subject
 from prunus.parallel.joining import is_first_process
-from prunus.recipes import load_recipe
+from prunus.pretraining.recipe import with_warmup_of
+from prunus.recipes import load_recipe, recipe_differences
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.observers import Observer
-from prunus.training.run import open_run, resume_run, train_or_continue
+from prunus.training.run import CHANGEABLE, open_run, resume_run, train_or_continue
 from prunus.version import __version__
 
 SUFFIX = ".safetensors"
@@ -31,12 +32,10 @@ def train_backbone(
         raise RecipeError(f"{out} is a folder; name a file for the weights")
     if len(recipe.domains) != 1 or recipe.method is None or recipe.method.name != "finetune":
         raise RecipeError('a backbone is trained on one domain with method = "finetune"; see prunus.pretraining_recipe')
+    _check_images(recipe)
     run = out.with_suffix("")
     try:
-        if _is_extended(RunFolder(run), recipe):
-            resume_run(run, observers, device, recipe, use_cache)
-        else:
-            train_or_continue(recipe, run, observers, device, use_cache)
+        _train(recipe, run, observers, device, use_cache)
     except TrainingInterrupted as stop:
         saved = str(stop).partition(";")[0]
         raise TrainingInterrupted(f"{saved} in {run}; the same command continues") from None
@@ -44,8 +43,24 @@ def train_backbone(
         _write(run, out, device, use_cache)
 
 
-def _is_extended(folder: RunFolder, recipe: Recipe) -> bool:
-    return folder.recipe.exists() and load_recipe(folder.recipe).training.epochs != recipe.training.epochs
+def _check_images(recipe: Recipe) -> None:
+    (choice,) = recipe.domains
+    if not choice.path.startswith(DEMO_PREFIX) and not Path(choice.path).exists():
+        raise DataError(
+            f"the folder of images {choice.path} does not exist; "
+            "name a folder or zip file with images as <split>/<class>/<image>"
+        )
+
+
+def _train(recipe: Recipe, run: Path, observers: Sequence[Observer], device: str, use_cache: bool) -> None:
+    folder = RunFolder(run)
+    begun = load_recipe(folder.recipe) if folder.recipe.exists() else None
+    if begun is not None:
+        recipe = with_warmup_of(begun, recipe)
+    if begun is not None and begun != recipe and not recipe_differences(begun, recipe, except_for=CHANGEABLE):
+        resume_run(run, observers, device, recipe, use_cache)
+    else:
+        train_or_continue(recipe, run, observers, device, use_cache)
 
 
 def _write(run: Path, out: Path, device: str, use_cache: bool) -> None:

@@ -53,7 +53,20 @@ def _rates(training: dict[str, object]) -> dict[str, object]:
     batch_size, epochs = training["batch_size"], training["epochs"]
     if not isinstance(batch_size, int) or not isinstance(epochs, int):
         return {}  # refused by the validation
-    return {"lr": LR * batch_size / BATCH_SIZE, "warmup_epochs": min(WARMUP_EPOCHS, WARMUP_SHARE * epochs)}
+    return {"lr": LR * batch_size / BATCH_SIZE, "warmup_epochs": _warmup_epochs(epochs)}
+
+
+def _warmup_epochs(epochs: int) -> float:
+    return min(WARMUP_EPOCHS, WARMUP_SHARE * epochs)
+
+
+def with_warmup_of(begun: Recipe, recipe: Recipe) -> Recipe:
+    """Return a recipe with the warm-up of the run that it continues or extends, unless its own was chosen."""
+    training = recipe.training
+    if training.warmup_epochs != _warmup_epochs(training.epochs):
+        return recipe
+    kept = training.model_copy(update={"warmup_epochs": begun.training.warmup_epochs})
+    return recipe.model_copy(update={"training": kept})
 
 
 def _images(folder: str) -> dict[str, object]:

@@ -109,4 +109,5 @@ def _report(learner: Learner, pending: _Pending, validation: Mapping[str, float]
         if seen:  # the strategy may train domains one after another
             progress[name] = DomainProgress(loss / seen, correct / seen, validation.get(name), usage, multiplier)
     report = EpochReport(pending.epoch, pending.step, progress, union, intersection, sharing_multiplier)
-    return replace(report, images_per_second=pace.per_second(sum(row[2] for row in rows)))
+    speed = pace.per_second(sum(row[2] for row in rows))
+    return replace(report, images_per_second=speed, has_switches=learner.net.switches is not None)

@@ -146,13 +146,17 @@ def _plan_either(recipe: Recipe, path: Path) -> Plan | None:
     folder = RunFolder(path)
     if not folder.recipe.exists():
         return _plan_start(recipe, path)
-    saved = read_checkpoint(folder.checkpoint) if folder.checkpoint.exists() else None
-    changes = recipe_differences(saved.identity.recipe, with_method(recipe)) if saved else []
-    if changes:
+    if not folder.checkpoint.exists():
+        return _plan_resume(path, recipe)
+    trained, wanted = load_recipe(folder.recipe), with_method(recipe)
+    if changes := recipe_differences(trained, wanted):
         raise TrainingError(
             f"{path} holds a run of another recipe ({'; '.join(changes[:3])}); remove {path} or choose another --out"
         )
-    return None if saved is not None and saved.position.is_finished else _plan_resume(path, recipe)
+    saved = _read_checkpoint_of(folder, trained, folder.checkpoint)
+    # a run that was killed before the first checkpoint of its extension has the shorter recipe there
+    is_extended = bool(recipe_differences(saved.identity.recipe, wanted))
+    return None if saved.position.is_finished and not is_extended else _plan_resume(path, recipe)
 
 
 def _check_extension(path: Path, trained: Recipe, wanted: Recipe, start: Checkpoint | None) -> None:
@@ -161,11 +165,11 @@ def _check_extension(path: Path, trained: Recipe, wanted: Recipe, start: Checkpo
             f"{path} was trained with another recipe ({'; '.join(changes[:3])}); a resumed run may only change "
             f"{', '.join(CHANGEABLE)}; remove the other changes, or choose a new --out"
         )
-    if trained.training.epochs == wanted.training.epochs or start is None:
+    if start is None or start.identity.recipe.training.epochs == wanted.training.epochs:
         return
     if wanted.training.strategy == "individual" or choose_method(wanted).method.individual:
         raise TrainingError(f"{path} trains one domain after another and cannot be extended; start a new run")
-    done = start.position.step / start.position.total_steps * trained.training.epochs
+    done = start.position.step / start.position.total_steps * start.identity.recipe.training.epochs
     if wanted.training.epochs < done:
         raise TrainingError(f"{path} has already trained {done:.1f} epochs; training.epochs must be at least that")
 
