@@ -144,6 +144,12 @@ class Training(Settings):
     cuda_graphs: bool = Field(default=True, description="on a GPU, record a step once and replay it")
     deterministic: bool = Field(default=False, description="on a GPU, equal runs end with equal bits, at some speed")
 
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> Training:
+        if self.warmup_epochs and self.warmup_epochs >= self.epochs:
+            raise ValueError(f"warmup_epochs must be less than epochs ({self.epochs}), got {self.warmup_epochs}")
+        return self
+
 
 class Evaluation(Settings):
     """Settings for measuring accuracy."""

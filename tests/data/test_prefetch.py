@@ -18,7 +18,7 @@ import torch
 from prunus.arrays import Bytes
 from prunus.data.augment import crop, draw_crops
 from prunus.data.policies import POLICIES, augment, image_seeds, make_policy
-from prunus.data.prefetch import Inputs, PackedInputs, choose_workers, prepare_steps
+from prunus.data.prefetch import PackedInputs, StepInputs, choose_workers, prepare_steps
 from prunus.errors import DataError, TrainingError, UnknownNameError
 
 SIDE, SIZE = 12, 8
@@ -38,10 +38,10 @@ def rows(count: int = 12) -> Bytes:
     return np.random.default_rng(0).integers(0, 256, (count, 3, SIDE, SIDE), dtype=np.uint8)
 
 
-def drawing(images: Bytes, names: tuple[str, ...]) -> Callable[[Job], Inputs]:
+def drawing(images: Bytes, names: tuple[str, ...]) -> Callable[[Job], StepInputs]:
     policy = make_policy(names, SIZE, mirror=True)
 
-    def draw(job: Job) -> Inputs:
+    def draw(job: Job) -> StepInputs:
         indices = np.array(job.indices)
         pixels = augment(images[indices], policy, image_seeds(7, job.step, 0, indices))
         return ((pixels, torch.from_numpy(indices)),)
@@ -49,11 +49,11 @@ def drawing(images: Bytes, names: tuple[str, ...]) -> Callable[[Job], Inputs]:
     return draw
 
 
-def number(job: int) -> Inputs:
+def number(job: int) -> StepInputs:
     return ((torch.tensor([job]),),)
 
 
-def numbers_of(steps: Iterator[Inputs]) -> list[int]:
+def numbers_of(steps: Iterator[StepInputs]) -> list[int]:
     return [int(parts[0][0]) for parts in steps]
 
 
@@ -73,7 +73,7 @@ def test_the_same_pixels_are_seen_with_any_number_of_workers() -> None:
 
 
 def test_tensors_of_any_type_and_shape_survive_packing() -> None:
-    inputs: Inputs = (
+    inputs: StepInputs = (
         (torch.arange(6, dtype=torch.uint8).reshape(2, 3), torch.tensor(7), torch.ones(0, 3, 2, 2)),
         (torch.randn(3, 5, dtype=torch.float64).t(), torch.tensor([True, False, True]), torch.arange(5)),
         (),
@@ -91,7 +91,7 @@ def test_workers_gather_and_crop_the_rows_of_a_mapped_file(tmp_path: Path) -> No
     np.save(tmp_path / "rows.npy", rows())
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
 
-    def draw(job: Job) -> Inputs:
+    def draw(job: Job) -> StepInputs:
         generator = torch.Generator().manual_seed(job.step)
         crops = draw_crops(len(job.indices), SIDE - SIZE, True, generator)
         return ((crop(torch.from_numpy(mapped[list(job.indices)]), crops, SIZE), crops),)
@@ -113,7 +113,7 @@ def test_workers_gather_and_crop_the_rows_of_a_mapped_file(tmp_path: Path) -> No
     ],
 )
 def test_an_error_in_a_worker_keeps_its_type_and_message(workers: int, error: Exception) -> None:
-    def draw(job: int) -> Inputs:
+    def draw(job: int) -> StepInputs:
         if job == 3:
             raise error
         return number(job)
@@ -132,7 +132,7 @@ def test_an_error_that_cannot_leave_a_worker_still_shows_its_message() -> None:
     class LocalError(Exception):
         pass
 
-    def draw(job: int) -> Inputs:
+    def draw(job: int) -> StepInputs:
         raise LocalError("only here")
 
     with pytest.raises(RuntimeError, match="LocalError: only here"):
@@ -174,7 +174,7 @@ def test_what_a_gpu_reads_is_pinned_in_the_thread_of_the_training(
 
 @pytest.mark.slow  # torch looks for dead workers every 5 seconds
 def test_a_worker_that_is_killed_is_an_error_with_advice() -> None:
-    def draw(job: int) -> Inputs:
+    def draw(job: int) -> StepInputs:
         if job == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         return number(job)
@@ -194,7 +194,7 @@ def test_workers_ignore_the_signals_that_ask_the_training_to_stop() -> None:
 
 
 def test_a_worker_computes_in_one_thread_and_does_not_touch_the_randomness_of_the_training() -> None:
-    def draw(job: int) -> Inputs:
+    def draw(job: int) -> StepInputs:
         return ((torch.tensor([torch.get_num_threads()]), torch.rand(1)),)
 
     state = torch.get_rng_state()

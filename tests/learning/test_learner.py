@@ -105,7 +105,7 @@ def test_a_mixed_batch_weighs_every_image_the_same() -> None:
 def test_learning_rates_drop_at_shares_of_the_epochs(epoch: int, expected: float) -> None:
     recipe = tiny_recipe(training={"epochs": 10, "lr": 1.0, "lr_drops": [0.5, 0.8]})
     learner = Learner(tiny_net(), recipe)
-    learner.step([_batch(0)], rate_factor(recipe.training, epoch, epoch / 10))
+    learner.step([_batch(0)], rate_factor(recipe.training, epoch))
     assert learner.sgd.param_groups[0]["lr"] == pytest.approx(expected)
 
 
@@ -116,7 +116,7 @@ def test_the_learning_rate_of_the_switches_drops_too(epoch: int, drop: float) ->
     assert net.switches is not None
     before = net.switches.scores_DM.detach().clone()
     recipe = tiny_recipe(training=training)
-    Learner(net, recipe).step([_batch(0)], rate_factor(recipe.training, epoch, epoch / 10))
+    Learner(net, recipe).step([_batch(0)], rate_factor(recipe.training, epoch))
     # whatever the gradient, the first step of Adam is as long as its learning rate
     moved = (net.switches.scores_DM.detach() - before).abs().max()
     assert float(moved) == pytest.approx(0.002 * drop, rel=1e-3)

@@ -62,7 +62,8 @@ def _learner(case: Case, processes: Processes) -> Learner:
         "domains": list(CLASSES),
         "budget": 0.6,
         "method": case.method,
-        "training": {"lr": 0.05, "switch_lr": 0.002, "dual_rate": 0.1, "accumulate": case.accumulate},
+        "training": {"lr": 0.05, "switch_lr": 0.002, "dual_rate": 0.1, "accumulate": case.accumulate}
+        | {"label_smoothing": 0.1, "weight_decay": 1e-3},
     }
     return Learner(adapt(backbone, CLASSES, case.method).double(), parse_recipe(content), processes)
 
@@ -70,17 +71,18 @@ def _learner(case: Case, processes: Processes) -> Learner:
 @cache
 def _images(domain: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(domain)
-    labels = torch.arange(SIZES[domain]) % 2
+    labels = torch.arange(SIZES[domain]) % len(list(CLASSES.values())[domain])
     noise = torch.randn(SIZES[domain], 3, SIZE, SIZE, generator=generator, dtype=torch.float64)
     return noise * 0.3 + labels[:, None, None, None] * 1.5 - 0.75, labels
 
 
 def _batches(parts: Parts, learner: Learner) -> Iterator[Batch]:
     for domain, indices in parts:
-        rows = [row for share in learner.shares(len(indices)) for row in share.rows]
+        rows = [row for portion in learner.portions(len(indices)) for row in portion.rows]
         images, labels = _images(domain)
         own = torch.from_numpy(indices[rows])
-        yield Batch(domain, images[own], labels[own], total=len(indices))
+        weights = torch.linspace(0.5, 1.5, len(list(CLASSES.values())[domain]), dtype=torch.float64)
+        yield Batch(domain, images[own], labels[own], weights, total=len(indices))
 
 
 def _run_case(case: Case, processes: Processes) -> Results:

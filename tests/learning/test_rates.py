@@ -5,11 +5,12 @@ import math
 import pytest
 
 from prunus.config import Training
+from prunus.data.schedule import schedule
 from prunus.learning.rates import rate_factor
 
 
 def _factors(training: Training, steps: int = 100) -> list[float]:
-    return [rate_factor(training, training.epochs * i // steps, i / steps) for i in range(steps)]
+    return [rate_factor(training, training.epochs * i / steps) for i in range(steps)]
 
 
 def test_a_cosine_falls_from_one_to_zero() -> None:
@@ -30,11 +31,23 @@ def test_a_warm_up_rises_linearly_and_the_schedule_follows(schedule: str) -> Non
     assert factors[-1] == pytest.approx(last[schedule])
 
 
-def test_a_warm_up_longer_than_the_run_only_rises() -> None:
-    factors = _factors(Training(epochs=2, warmup_epochs=5.0, schedule="cosine"))
-    assert factors == pytest.approx([i / 100 for i in range(100)])
+def test_a_warm_up_as_long_as_the_run_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"warmup_epochs must be less than epochs \(2\), got 2.0"):
+        Training(epochs=2, warmup_epochs=2.0)
+
+
+def test_with_a_constant_rate_the_factors_do_not_depend_on_the_length_of_the_run() -> None:
+    for warmup in (0.3, 0.7, 1.5):
+        short, long = (
+            [
+                rate_factor(Training(epochs=epochs, warmup_epochs=warmup, schedule="constant"), step.position)
+                for step in schedule("round_robin", [50, 37], 8, epochs, 0)
+            ]
+            for epochs in (2, 5)
+        )
+        assert long[: len(short)] == short  # bit for bit
 
 
 def test_drops_multiply() -> None:
     training = Training(epochs=10, lr_drops=(0.3, 0.6), lr_drop_factor=0.5)
-    assert [rate_factor(training, epoch, epoch / 10) for epoch in (2, 3, 5, 6, 9)] == [1, 0.5, 0.5, 0.25, 0.25]
+    assert [rate_factor(training, epoch) for epoch in (2, 3.5, 5, 6, 9.9)] == [1, 0.5, 0.5, 0.25, 0.25]

@@ -15,21 +15,21 @@ from tests.makers.process_groups import Results, run_processes
 @pytest.mark.parametrize("world", [1, 2, 3, 5])
 @pytest.mark.parametrize(("images", "parts"), [(5, 1), (7, 1), (32, 1), (32, 3), (26, 4)])
 def test_shares_cover_a_batch_once_and_differ_by_at_most_one_image(world: int, images: int, parts: int) -> None:
-    shares = [Processes(rank, world).shares(images, parts) for rank in range(world)]
+    portions = [Processes(rank, world).portions(images, parts) for rank in range(world)]
     chunks = [chunk.tolist() for chunk in torch.arange(images).chunk(parts)]
-    for part, chunk in zip(zip(*shares, strict=True), chunks, strict=True):
-        assert [row for share in part for row in share.rows] == chunk
-        sizes = [len(share.rows) for share in part]
+    for part, chunk in zip(zip(*portions, strict=True), chunks, strict=True):
+        assert [row for portion in part for row in portion.rows] == chunk
+        sizes = [len(portion.rows) for portion in part]
         assert max(sizes) - min(sizes) <= 1
-        assert all(share.images == len(chunk) and share.counts and share.weight == 1 for share in part)
-        assert all(share.is_split == (world > 1) for share in part)
+        assert all(portion.images == len(chunk) and portion.counts and portion.weight == 1 for portion in part)
+        assert all(portion.is_split == (world > 1) for portion in part)
 
 
 def test_a_part_of_fewer_images_than_processes_is_computed_whole_by_all_and_counted_once() -> None:
-    shares = [Processes(rank, 4).shares(7, 2)[1] for rank in range(4)]
-    assert all(share.rows == range(4, 7) and not share.is_split for share in shares)
-    assert sum(share.weight for share in shares) == 1
-    assert [share.counts for share in shares] == [True, False, False, False]
+    portions = [Processes(rank, 4).portions(7, 2)[1] for rank in range(4)]
+    assert all(portion.rows == range(4, 7) and not portion.is_split for portion in portions)
+    assert sum(portion.weight for portion in portions) == 1
+    assert [portion.counts for portion in portions] == [True, False, False, False]
 
 
 def test_a_process_alone_has_everything_and_exchanges_nothing() -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -287,3 +288,43 @@ def test_contradictions_and_unknown_names_are_refused_before_any_work(recipe: Re
 def test_an_unusable_device_is_refused(recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(BackboneError, match="'gpu' cannot be used"):
         start_run(recipe, tmp_path / "run", device="gpu")
+
+
+def test_an_extension_that_was_a_mistake_can_be_corrected(recipe: Recipe, tmp_path: Path) -> None:
+    start_run(recipe, tmp_path / "run")
+    trained = prunus.load_recipe(RunFolder(tmp_path / "run").recipe)
+
+    def longer(epochs: int) -> Recipe:
+        return trained.model_copy(update={"training": trained.training.model_copy(update={"epochs": epochs})})
+
+    RunFolder(tmp_path / "run").recipe.write_text(longer(50).model_dump_json())  # and killed before its first step
+    with pytest.raises(TrainingError, match=r"has already trained 2.0 epochs; training.epochs must be at least"):
+        resume_run(tmp_path / "run", recipe=longer(1))
+    resume_run(tmp_path / "run", recipe=longer(3))
+    assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).position.step == 12
+
+
+def test_a_run_starts_only_from_a_run_that_fits(recipe: Recipe, tmp_path: Path) -> None:
+    start_run(recipe, tmp_path / "run")
+    from_run = recipe.model_copy(update={"init": str(tmp_path / "run")})
+    refusals: dict[str, dict[str, object]] = {
+        f"there is no trained run in {tmp_path / 'none'} to start from": {"init": str(tmp_path / "none")},
+        "was trained with backbone wrn14_2, and this recipe has wrn28_4;": {"backbone": BackboneChoice(name="wrn28_4")},
+        "this recipe has wrn14_2 with other weights": {"backbone": BackboneChoice(name="wrn14_2", weights="random")},
+        "was trained with method 'union', whose parameters do not fit 'feature'": {
+            "method": MethodChoice(name="feature")
+        },
+        "was trained on other domains or classes": {"domains": recipe.domains[::-1]},
+    }
+    for number, (message, changes) in enumerate(refusals.items()):
+        with pytest.raises(TrainingError, match=re.escape(message)):
+            start_run(from_run.model_copy(update=changes), tmp_path / f"refused{number}")
+
+
+@pytest.mark.parametrize("setting", [{"keep": "best"}, {"patience": 3}])
+def test_the_best_epoch_needs_validation_images(recipe: Recipe, setting: dict[str, object]) -> None:
+    for changes in ({"splits": "train+validation"}, {"strategy": "individual"}):
+        training = recipe.training.model_copy(update={**setting, **changes})
+        method = MethodChoice(name="ba2")
+        with pytest.raises(RecipeError, match=r"remove training.keep and training.patience"):
+            check_recipe(recipe.model_copy(update={"training": training, "method": method}))

@@ -73,6 +73,9 @@ def test_an_early_end_holds_until_the_run_is_extended(tmp_path: Path) -> None:
     again = _saver(tmp_path, patience=1)
     again.begin(100, saved)
     assert again.position.is_finished
+    rarely = _saver(tmp_path, patience=1, checkpoint_seconds=5.0)
+    rarely.begin(100, saved)
+    assert rarely.position.is_finished  # nothing that matters has changed
     longer = _saver(tmp_path, patience=5)
     longer.begin(200, saved)
     assert not longer.position.is_finished

@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from prunus.errors import TrainingError
 
-Inputs = tuple[tuple[Tensor, ...], ...]  # the tensors of every part of a step
+StepInputs = tuple[tuple[Tensor, ...], ...]  # the tensors of every part of a step
 Job = TypeVar("Job")
 
 MOST_WORKERS = 8
@@ -50,8 +50,8 @@ def choose_workers(wanted: int | None, has_work: bool, processes: int = 1) -> in
 
 
 def prepare_steps(
-    jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: int, pin: bool
-) -> Generator[Inputs, None, None]:
+    jobs: Iterable[Job], draw: Callable[[Job], StepInputs], workers: int, pin: bool
+) -> Generator[StepInputs, None, None]:
     """Yield `draw(job)` for every job, in order; close the iterator to end its workers early.
 
     Workers are forked, so `draw` and the images that it reads are shared and not copied; only jobs are pickled.
@@ -83,7 +83,7 @@ class PackedInputs:
     layout: tuple[tuple[tuple[torch.dtype, torch.Size, int], ...], ...]  # type, shape and offset of every tensor
 
     @classmethod
-    def pack(cls, inputs: Inputs) -> "PackedInputs":
+    def pack(cls, inputs: StepInputs) -> "PackedInputs":
         """Copy all tensors into one buffer."""
         tensors = [tensor.reshape(-1).view(torch.uint8) for part in inputs for tensor in part]
         offsets = list(accumulate((ALIGNMENT * math.ceil(len(t) / ALIGNMENT) for t in tensors), initial=0))
@@ -93,7 +93,7 @@ class PackedInputs:
         places = iter(offsets)
         return cls(buffer, tuple(tuple((t.dtype, t.shape, next(places)) for t in part) for part in inputs))
 
-    def unpack(self, pin: bool) -> Inputs:
+    def unpack(self, pin: bool) -> StepInputs:
         """Return the tensors as views of the buffer, in pinned memory if asked."""
         # not in a thread, as torch does it: a GPU that captures a step would refuse to pin memory meanwhile
         buffer = self.buffer.pin_memory() if pin else self.buffer
@@ -109,7 +109,7 @@ class PackedInputs:
 class StepImages(Dataset[object], Generic[Job]):
     """The inputs of steps; the item of a job is what `draw` makes of it, or why it failed."""
 
-    def __init__(self, draw: Callable[[Job], Inputs]) -> None:
+    def __init__(self, draw: Callable[[Job], StepInputs]) -> None:
         self._draw = draw
 
     def __getitem__(self, job: Job) -> object:
@@ -148,7 +148,7 @@ class _Results(Iterator[object], Protocol):
     def _shutdown_workers(self) -> None: ...
 
 
-def _start_workers(jobs: Iterable[Job], draw: Callable[[Job], Inputs], workers: int) -> _Results:
+def _start_workers(jobs: Iterable[Job], draw: Callable[[Job], StepInputs], workers: int) -> _Results:
     with _forking_is_meant(), _same_handler(signal.SIGCHLD):
         loader = DataLoader(
             StepImages(draw),

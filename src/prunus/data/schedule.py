@@ -25,13 +25,17 @@ class Step:
     """One optimizer step.
 
     Args:
-        epoch: of the training run, or of one domain if domains are trained one after another.
-        progress: share of all those epochs that is done before this step.
+        position: epochs done before this step, of the training run or, if domains are trained one after another, of
+            one domain. It does not depend on the number of epochs, so a run can be extended.
     """
 
-    epoch: int
-    progress: float
+    position: float
     parts: Parts
+
+    @property
+    def epoch(self) -> int:
+        """The number of the current epoch."""
+        return int(self.position)
 
 
 def schedule(strategy: Strategy, sizes: Sequence[int], batch_size: int, epochs: int, seed: int) -> Iterator[Step]:
@@ -53,11 +57,10 @@ def num_steps(strategy: Strategy, sizes: Sequence[int], batch_size: int, epochs:
 
 
 def _steps(parts_of: Callable[[int], Iterator[Parts]], epochs: int, total: int) -> Iterator[Step]:
-    done = 0
+    steps = total // epochs
     for epoch in range(epochs):
-        for parts in parts_of(epoch):
-            yield Step(epoch, done / total, parts)
-            done += 1
+        for index, parts in enumerate(parts_of(epoch)):
+            yield Step(epoch + index / steps, parts)
 
 
 def _round_robin(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[Parts]:

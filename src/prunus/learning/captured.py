@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,6 +19,10 @@ class _Captured:
     inputs: Inputs
 
 
+def _ignore(_message: str) -> None:
+    pass
+
+
 class StepRunner:
     """Runs optimizer steps, captured if that is possible.
 
@@ -26,8 +30,10 @@ class StepRunner:
     graph. Steps that mix domains, and methods whose step cannot be captured, always run normally.
     """
 
-    def __init__(self, learner: Learner, feeds: Sequence[Feed]) -> None:
+    def __init__(self, learner: Learner, feeds: Sequence[Feed], note: Callable[[str], None] = _ignore) -> None:
+        """Prepare steps of a learner; `note` is told if they cannot be captured."""
         self._learner = learner
+        self._note = note
         self._feeds = feeds
         self._graphs: dict[tuple[int, int], _Captured | None] = {}  # (domain, batch size); None: seen once
         self.pinned = learner.net.device.type == "cuda"  # inputs in pinned memory arrive while the host goes on
@@ -40,13 +46,12 @@ class StepRunner:
         Args:
             parts: the domains of the step, each with the number of images of all processes.
         """
-        self._learner.set_rates(factor)
         captured = self._captured(parts[0], drawn[0]) if self.captures and len(parts) == 1 else None
         if captured is None:
-            self._learner.update(
-                [self._batch(part, self._send(inputs)) for part, inputs in zip(parts, drawn, strict=True)]
-            )
+            batches = [self._batch(part, self._send(inputs)) for part, inputs in zip(parts, drawn, strict=True)]
+            self._learner.step(batches, factor)
             return
+        self._learner.set_rates(factor)
         for buffer, tensor in zip(captured.inputs, drawn[0], strict=True):
             buffer.copy_(tensor, non_blocking=True)
         captured.graph.replay()
@@ -68,8 +73,10 @@ class StepRunner:
             mode = "thread_local" if self._learner.processes.world > 1 else "global"
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=mode):
                 self._learner.update([self._batch(part, static)])
-        except RuntimeError:  # the step reads a value back, or allocates where a graph must not
+        except RuntimeError as error:  # the step reads a value back, or allocates where a graph must not
             torch.cuda.synchronize()
+            reason = str(error).splitlines()[0]
+            self._note(f"steps cannot be recorded as CUDA graphs and will be slower ({reason})")
             return None
         return _Captured(graph, static)
 

@@ -19,11 +19,11 @@ from prunus.data.loading import ImageSet
 from prunus.data.policies import augment, image_seeds, make_policy
 from prunus.images import Preprocess
 from prunus.learning.learner import Batch
-from prunus.parallel.processes import ALONE, Share
+from prunus.parallel.processes import ALONE, Portion
 
 MEMORY_SHARE = 0.5  # of a GPU's free memory that decoded images may take
 Rows = slice | list[int]
-ALL = slice(None)
+EVERY_ROW = slice(None)
 Inputs = tuple[Tensor, ...]  # what the host sends for one domain of a step
 
 
@@ -62,7 +62,7 @@ class Feed(ABC):
         self._weights = balanced_weights(data.train.labels).to(device) if balanced else None
 
     @abstractmethod
-    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = ALL) -> Inputs:
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = EVERY_ROW) -> Inputs:
         """Draw the crops of some images of a step and collect what the device needs, with the batch first.
 
         Args:
@@ -93,7 +93,7 @@ class ResidentFeed(Feed):
         self._labels = torch.from_numpy(data.train.labels).to(device)
 
     @override
-    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = ALL) -> Inputs:
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = EVERY_ROW) -> Inputs:
         return torch.from_numpy(indices[rows]), self._crops(len(indices), generator)[rows]
 
     @override
@@ -106,7 +106,7 @@ class SentFeed(Feed):
     """The host sends the stored images of every batch."""
 
     @override
-    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = ALL) -> Inputs:
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = EVERY_ROW) -> Inputs:
         train = self._data.train
         own = indices[rows]
         stored_BRR = torch.from_numpy(np.array(train.images[own]))
@@ -127,7 +127,7 @@ class AugmentedFeed(Feed):
         self._policy = make_policy(policies, data.preprocess.size, data.mirror)
 
     @override
-    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = ALL) -> Inputs:
+    def draw(self, indices: Integers, job: StepJob, generator: torch.Generator, rows: Rows = EVERY_ROW) -> Inputs:
         train = self._data.train
         own = indices[rows]
         seeds = image_seeds(job.seed, job.step, self._domain, own)
@@ -156,17 +156,17 @@ def _fits(data: Sequence[DomainData], device: torch.device) -> bool:
 
 
 def drawing(
-    feeds: Sequence[Feed], shares_of: Callable[[int], Sequence[Share]] = ALONE.shares
+    feeds: Sequence[Feed], portions_of: Callable[[int], Sequence[Portion]] = ALONE.portions
 ) -> Callable[[StepJob], tuple[Inputs, ...]]:
     """Return a function that draws the inputs of a step, one part per domain.
 
     Args:
-        shares_of: returns which of so many images this process computes (default: all).
+        portions_of: returns which of so many images this process computes (default: all).
     """
 
     def draw(job: StepJob) -> tuple[Inputs, ...]:
         generator = torch.Generator().manual_seed(job.step_seed)
-        rows = [_rows(len(indices), shares_of(len(indices))) for _, indices in job.parts]
+        rows = [_rows(len(indices), portions_of(len(indices))) for _, indices in job.parts]
         parts = zip(job.parts, rows, strict=True)
         return tuple(feeds[domain].draw(indices, job, generator, own) for (domain, indices), own in parts)
 
@@ -179,6 +179,6 @@ def balanced_weights(labels: Integers) -> Tensor:
     return torch.from_numpy(len(labels) / (len(counts) * np.maximum(counts, 1))).float()
 
 
-def _rows(images: int, shares: Sequence[Share]) -> Rows:
-    rows = [row for share in shares for row in share.rows]
-    return ALL if len(rows) == images else rows
+def _rows(images: int, portions: Sequence[Portion]) -> Rows:
+    rows = [row for portion in portions for row in portion.rows]
+    return EVERY_ROW if len(rows) == images else rows

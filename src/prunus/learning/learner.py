@@ -20,7 +20,7 @@ from prunus.losses.sharing import PENALTIES, find_sharing_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 from prunus.methods.table import choose_method
-from prunus.parallel.processes import ALONE, Processes, Share
+from prunus.parallel.processes import ALONE, Portion, Processes
 from prunus.parallel.synced_norms import SyncedNorms
 
 
@@ -109,9 +109,9 @@ class Learner:
             adam.parameter.grad = None
         total = sum(batch.size for batch in batches)
         for batch in batches:
-            shares = self.shares(batch.size)
-            for part, share in zip(batch.split([len(share.rows) for share in shares]), shares, strict=True):
-                self._learn(part, share, total)
+            portions = self.portions(batch.size)
+            for part, portion in zip(batch.split([len(portion.rows) for portion in portions]), portions, strict=True):
+                self._learn(part, portion, total)
         self._sum_gradients(sorted({batch.domain for batch in batches}))
         self._begin_momenta()
         self.sgd.step()
@@ -129,27 +129,27 @@ class Learner:
                 if parameter.is_cuda and parameter.grad is not None and parameter not in self.sgd.state:
                     self.sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
-    def shares(self, images: int) -> list[Share]:
+    def portions(self, images: int) -> list[Portion]:
         """Return which images of a batch this process computes, part by part."""
-        return self.processes.shares(images, self.recipe.training.accumulate)
+        return self.processes.portions(images, self.recipe.training.accumulate)
 
     def autocast(self) -> torch.autocast:
         """Return the context in which the network computes."""
         # a captured step must cast weights itself instead of finding them in a cache
         return torch.autocast(self.net.device.type, torch.bfloat16, enabled=self.uses_bfloat16, cache_enabled=False)
 
-    def _learn(self, batch: Batch, share: Share, total: int) -> None:
+    def _learn(self, batch: Batch, portion: Portion, total: int) -> None:
         domain = self.net.domains[batch.domain]
-        with self.autocast(), SyncedNorms(self.processes) if share.is_split else nullcontext():
+        with self.autocast(), SyncedNorms(self.processes) if portion.is_split else nullcontext():
             logits = self.net(batch.images.contiguous(memory_format=self._format), domain)
         logits = logits.float() if self.uses_bfloat16 else logits
         smoothing = self.recipe.training.label_smoothing
         loss = F.cross_entropy(logits, batch.labels, batch.class_weights, label_smoothing=smoothing, reduction="sum")
         extra = self.net.extra_loss(domain, logits, batch.labels)
         whole = loss if extra is None else loss + len(batch.labels) * extra
-        (whole / (total / share.weight)).backward()  # type: ignore[no-untyped-call]
+        (whole / (total / portion.weight)).backward()  # type: ignore[no-untyped-call]
         self.processes.average_(self._means, len(batch.labels))
-        if share.counts:
+        if portion.counts:
             self._count(batch, loss.detach(), logits.detach())
 
     def _sum_gradients(self, domains: Sequence[int]) -> None:
@@ -188,6 +188,10 @@ class Learner:
         correct = (logits.argmax(1) == batch.labels).sum()
         seen = torch.full_like(loss, len(batch.labels))
         self.tally_D3[batch.domain] += torch.stack([loss, correct.to(loss.dtype), seen]).double()
+
+    def synchronize(self) -> None:
+        """Take over the state of the first process, except for the tally, which every process counts for itself."""
+        self.processes.broadcast_([tensor for name, tensor in self.tensors().items() if name != "tally"])
 
     def whole_tally(self) -> Tensor:
         """Return the tally of all processes; all of them must ask for it."""

@@ -6,29 +6,28 @@ from collections.abc import Callable
 from prunus.config import Schedule, Training
 
 
-def rate_factor(training: Training, epoch: int, progress: float) -> float:
-    """Return the factor of all learning rates at a step; `progress` is the share of the epochs before it."""
-    warmup = min(training.warmup_epochs / training.epochs, 1.0)
-    if progress < warmup:
-        return progress / warmup
-    return SCHEDULES[training.schedule](training, epoch, (progress - warmup) / (1 - warmup))
+def rate_factor(training: Training, position: float) -> float:
+    """Return the factor of all learning rates at a step; `position` counts the epochs before it."""
+    if position < training.warmup_epochs:
+        return position / training.warmup_epochs
+    return SCHEDULES[training.schedule](training, position)
 
 
-def _step(training: Training, epoch: int, _progress: float) -> float:
-    drops = sum(epoch >= round(share * training.epochs) for share in training.lr_drops)
+def _step(training: Training, position: float) -> float:
+    drops = sum(int(position) >= round(share * training.epochs) for share in training.lr_drops)
     return float(training.lr_drop_factor**drops)
 
 
-def _cosine(_training: Training, _epoch: int, progress: float) -> float:
-    return (1 + math.cos(math.pi * progress)) / 2
+def _cosine(training: Training, position: float) -> float:
+    done = (position - training.warmup_epochs) / (training.epochs - training.warmup_epochs)
+    return (1 + math.cos(math.pi * done)) / 2
 
 
-def _constant(_training: Training, _epoch: int, _progress: float) -> float:
+def _constant(_training: Training, _position: float) -> float:
     return 1.0
 
 
-# the last argument of a schedule is the share of the steps after the warm-up that is done
-SCHEDULES: dict[Schedule, Callable[[Training, int, float], float]] = {
+SCHEDULES: dict[Schedule, Callable[[Training, float], float]] = {
     "step": _step,
     "cosine": _cosine,
     "constant": _constant,

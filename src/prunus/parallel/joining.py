@@ -17,10 +17,9 @@ from torch.distributed.rendezvous import rendezvous
 
 from prunus.errors import TrainingError
 from prunus.parallel.meeting import meet
-from prunus.parallel.processes import OtherProcessFailed, Processes
+from prunus.parallel.processes import BEGUN, OtherProcessFailed, Processes
 
 TIMEOUT = timedelta(minutes=10)  # for one sum; a process that needs longer for a step has stopped
-USED = "prunus was here"  # a key that torchrun's store keeps when it starts processes again
 _joins = count()
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -81,7 +80,8 @@ def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
         torch.cuda.set_device(device)
     address = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
     try:
-        store, was_used = _open_store(rank, world)
+        root, has_begun = _open_store()
+        store = PrefixStore(meet(root, rank, world, TIMEOUT.total_seconds()), root)
         group = PrefixStore("group", store)
         group_device = device if backend == "nccl" else None
         dist.init_process_group(
@@ -94,18 +94,16 @@ def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
             "check that the address is reachable from all machines and that all processes started"
         ) from error
     node, on_node = (int(environment[name]) for name in ("GROUP_RANK", "LOCAL_WORLD_SIZE"))
-    processes = Processes(rank, world, device, node, on_node, local == 0, PrefixStore("notes", store))
-    return replace(processes, is_restarted=processes.any([was_used or _restarts() > 0])[0])
+    notes = PrefixStore("notes", store)
+    processes = Processes(rank, world, device, node, on_node, local == 0, notes, remembered=root)
+    return replace(processes, is_restarted=processes.any([has_begun])[0])
 
 
-def _open_store(rank: int, world: int) -> tuple[Store, bool]:
-    """Return where processes leave messages, and whether torchrun has started processes before these."""
+def _open_store() -> tuple[Store, bool]:
+    """Return torchrun's store, and whether processes that torchrun started before these have begun to train."""
     is_first_time = next(_joins) == 0
     store, _, _ = next(rendezvous("env://", timeout=TIMEOUT))
-    was_used = store.check([USED]) if is_first_time else False
-    name = meet(store, rank, world, TIMEOUT.total_seconds())
-    store.set(USED, "")
-    return PrefixStore(name, store), was_used
+    return store, store.check([BEGUN]) if is_first_time else False
 
 
 def _restarts() -> int:

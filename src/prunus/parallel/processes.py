@@ -24,6 +24,7 @@ from torch.distributed.distributed_c10d import Store
 from prunus.errors import TrainingError
 
 FAILURE = "failure"  # under this key the first process that fails says why
+BEGUN = "prunus has begun"  # a key that torchrun's store keeps when it starts processes again
 
 Plain = TypeVar("Plain")  # a value that JSON can hold
 
@@ -36,7 +37,7 @@ class OtherProcessFailed(TrainingError):  # noqa: N818  # not an error of this p
 
 
 @dataclass(frozen=True)
-class Share:
+class Portion:
     """What one process computes of some images that pass through the network together.
 
     Args:
@@ -66,6 +67,7 @@ class Processes:
         on_node: number of processes on this machine.
         leads_node: whether this process goes first where a machine's processes share files.
         store: where processes leave messages for each other.
+        remembered: where they leave messages for processes that torchrun starts after them.
         is_restarted: whether torchrun has started the processes again, so that they continue their run.
     """
 
@@ -76,6 +78,7 @@ class Processes:
     on_node: int = 1
     leads_node: bool = True
     store: Store | None = None
+    remembered: Store | None = None
     is_restarted: bool = False
     _turns: Iterator[int] = field(default_factory=count, repr=False)  # all processes call in the same order
 
@@ -84,22 +87,22 @@ class Processes:
         """Whether this process writes files and talks to the user."""
         return self.rank == 0
 
-    def shares(self, images: int, parts: int = 1) -> list[Share]:
+    def portions(self, images: int, parts: int = 1) -> list[Portion]:
         """Return this process's shares of a batch that passes through the network in so many parts.
 
         Every process gets images of every part, so norms see the same parts as one process alone would. A part with
         fewer images than processes is computed whole by all of them.
         """
         size = -(-images // parts)
-        return [self._share(range(start, min(start + size, images))) for start in range(0, images, size)]
+        return [self._portion(range(start, min(start + size, images))) for start in range(0, images, size)]
 
-    def _share(self, part: range) -> Share:
+    def _portion(self, part: range) -> Portion:
         images = len(part)
         if self.world == 1:
-            return Share(images, part)
+            return Portion(images, part)
         if images < self.world:
-            return Share(images, part, 1 / self.world, counts=self.is_first)
-        return Share(images, part[self.rows(images)], is_split=True)
+            return Portion(images, part, 1 / self.world, counts=self.is_first)
+        return Portion(images, part[self.rows(images)], is_split=True)
 
     def rows(self, images: int) -> slice:
         """Return which of so many images are this process's, if no image may be counted twice."""
@@ -158,6 +161,11 @@ class Processes:
         self._wait(key)
         agreed: Plain = json.loads(self.store.get(key))
         return agreed
+
+    def remember_start(self) -> None:
+        """Note that training begins, so processes that torchrun starts after these continue what these began."""
+        if self.remembered is not None:
+            self.remembered.set(BEGUN, "")
 
     def barrier(self) -> None:
         """Wait until all processes have come this far."""

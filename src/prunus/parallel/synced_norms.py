@@ -60,6 +60,8 @@ class SyncedNorms(TorchFunctionMode):
             )
         with torch.no_grad():
             count, mean_C, var_C = whole_statistics(x, self._processes)
+            if count == 1:  # as torch does
+                raise ValueError(f"a norm in training needs more than one value per channel, got {tuple(x.shape)}")
             if running_mean is not None and running_var is not None:
                 running_mean.lerp_(mean_C.to(running_mean.dtype), momentum)
                 unbiased_C = var_C * (count / (count - 1))

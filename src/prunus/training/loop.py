@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import islice
 
 import torch
 
+from prunus.config import Strategy
 from prunus.data.prefetch import choose_workers, prepare_steps
 from prunus.data.schedule import Step, num_steps, schedule
 from prunus.errors import TrainingInterrupted
@@ -16,7 +18,7 @@ from prunus.learning.learner import Learner
 from prunus.learning.rates import rate_factor
 from prunus.learning.scoring import count_correct
 from prunus.parallel.processes import Processes
-from prunus.training.checkpoint import Checkpoint
+from prunus.training.checkpoint import Checkpoint, Position
 from prunus.training.interrupt import stop_on_signal
 from prunus.training.observers import Observer
 from prunus.training.reports import Reporter
@@ -30,71 +32,85 @@ def fit(
 ) -> None:
     """Train to the end of the recipe, from the beginning or from a checkpoint, and save regularly."""
     recipe = learner.recipe
-    strategy = "individual" if learner.chosen.method.individual else recipe.training.strategy
-    sizes = [len(domain.train) for domain in data]
-    plan = (strategy, sizes, recipe.training.batch_size, recipe.training.epochs)
-    saver.begin(num_steps(*plan), start)
-    first = saver.position.step
-    last = first if saver.position.is_finished else None
-
-    def remaining() -> Iterator[tuple[StepJob, Step, bool]]:
-        steps = islice(_mark_ends(schedule(*plan, recipe.seed)), first, last)
-        for number, (step, ends_epoch) in enumerate(steps, first + 1):
-            yield StepJob(recipe.seed, number, step.parts), step, ends_epoch
-
-    device = learner.net.device
     processes = learner.processes
-    runner, draw_all = _prepare(learner, data)
+    plan = _plan(learner, data)
+    saver.begin(num_steps(*plan), start)
+    position = saver.position
+    remaining = partial(_remaining, plan, recipe.seed, position)
+    runner, draw_all = _prepare(learner, data, observer.noted)
     reporter = Reporter(learner)
-    observer.started(first, saver.position.total_steps)
+    observer.started(position.step, position.total_steps)
     try:
         with (
             stop_on_signal(is_patient=processes.world > 1) as stop,
-            arithmetic(recipe.training, device),
-            closing(draw_all(job for job, _, _ in remaining())) as drawn,
+            arithmetic(recipe.training, learner.net.device),
+            closing(draw_all(job for job, _, _ in remaining())) as drawn,  # ahead of the steps, by workers
         ):
             for (job, step, ends_epoch), inputs in zip(remaining(), drawn, strict=True):
-                done = job.step
                 # any step can be repeated, also with dropout inside a backbone, which differs between processes
                 torch.manual_seed(job.step_seed + processes.rank)
-                factor = rate_factor(recipe.training, step.epoch, step.progress)
+                factor = rate_factor(recipe.training, step.position)
                 runner.run([(domain, len(indices)) for domain, indices in step.parts], inputs, factor)
-                observer.stepped(done, step.epoch)
-                saver.move_to(done)
+                observer.stepped(job.step, step.epoch)
+                saver.move_to(job.step)
                 if ends_epoch:
-                    report = reporter.read(step.epoch, done, validate(learner, data))
+                    _end_epoch(learner, data, saver, observer, reporter, step.epoch)
+                elif job.step % STEPS_BETWEEN_REPORTS == 0:
+                    reporter.request(step.epoch, job.step)
+                if (report := reporter.arrived()) is not None:
                     saver.check(report)
-                    observer.epoch_ended(report)
-                    learner.tally_D3.zero_()
-                    processes.broadcast_(list(learner.tensors().values()))  # machines may round differently
-                    saver.judge(report)
-                elif done % STEPS_BETWEEN_REPORTS == 0:
-                    reporter.request(step.epoch, done)
-                if (progress := reporter.arrived()) is not None:
-                    saver.check(progress)
-                    observer.progressed(progress)
-                stopping, is_due = _agree(processes, done, [stop.is_set, saver.is_due()])
+                    observer.progressed(report)
+                stopping, is_due = _agree(processes, job.step, [stop.is_set, saver.is_due()])
                 if saver.position.is_finished or stopping or is_due:
                     saver.save()
                 if saver.position.is_finished:
-                    if summary := saver.summary():
-                        observer.noted(summary)
                     break
                 if stopping:
                     raise TrainingInterrupted(saver.how_to_continue())
+        if summary := saver.summary():
+            observer.noted(summary)
     finally:
         observer.ended()
 
 
+def _plan(learner: Learner, data: Sequence[DomainData]) -> tuple[Strategy, list[int], int, int]:
+    training = learner.recipe.training
+    strategy = "individual" if learner.chosen.method.individual else training.strategy
+    return strategy, [len(domain.train) for domain in data], training.batch_size, training.epochs
+
+
+def _remaining(
+    plan: tuple[Strategy, list[int], int, int], seed: int, position: Position
+) -> Iterator[tuple[StepJob, Step, bool]]:
+    """Yield the steps that are left, and whether an epoch ends with them."""
+    last = position.step if position.is_finished else None
+    steps = islice(_mark_ends(schedule(*plan, seed)), position.step, last)
+    for number, (step, ends_epoch) in enumerate(steps, position.step + 1):
+        yield StepJob(seed, number, step.parts), step, ends_epoch
+
+
+def _end_epoch(  # everyone who takes part in a run
+    learner: Learner, data: Sequence[DomainData], saver: Saver, observer: Observer, reporter: Reporter, epoch: int
+) -> None:
+    """Validate, report, and decide whether the epoch is the best one."""
+    # machines may round differently: from here on all have the state of the first, and decide alike
+    learner.synchronize()
+    report = reporter.read(epoch, saver.position.step, validate(learner, data))
+    saver.check(report)
+    observer.epoch_ended(report)
+    learner.tally_D3.zero_()
+    saver.judge(report)
+
+
 def _prepare(
-    learner: Learner, data: Sequence[DomainData]
+    learner: Learner, data: Sequence[DomainData], note: Callable[[str], None]
 ) -> tuple[StepRunner, Callable[[Iterable[StepJob]], Generator[tuple[Inputs, ...], None, None]]]:
     """Return what runs steps, and a function that draws this process's share of their inputs."""
     feeds = make_feeds(data, learner.net.device, learner.recipe)
-    runner = StepRunner(learner, feeds)
+    runner = StepRunner(learner, feeds, note)
     training = learner.recipe.training
     workers = choose_workers(training.workers, bool(training.augment), learner.processes.on_node)
-    draw = drawing(feeds, learner.shares)
+    draw = drawing(feeds, learner.portions)
     return runner, lambda jobs: prepare_steps(jobs, draw, workers, runner.pinned)
 
 

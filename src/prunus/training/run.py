@@ -57,9 +57,15 @@ def check_recipe(recipe: Recipe) -> None:
             f"strategy 'individual' trains each domain alone, but {what} needs domains to learn together; "
             'use another strategy, or method = "ba2" without a sharing loss'
         )
-    if alone and (recipe.training.keep == "best" or recipe.training.patience):
+    judging = recipe.training.keep == "best" or recipe.training.patience
+    if judging and alone:
         raise RecipeError(
             "strategy 'individual' trains one domain after another, so no epoch is the best of all; "
+            "remove training.keep and training.patience"
+        )
+    if judging and recipe.training.splits != "train":
+        raise RecipeError(
+            f"training.splits = {recipe.training.splits!r} leaves no validation images to find the best epoch; "
             "remove training.keep and training.patience"
         )
 
@@ -101,7 +107,10 @@ def _train(
     with join_processes(choose_device(device)) as processes:
         if processes.is_restarted:
             _check_disk(path, processes)
-        plan = make_plan(processes.is_restarted) if processes.is_first else None
+        plan = None
+        if processes.is_first:
+            plan = make_plan(processes.is_restarted)
+            processes.remember_start()  # not if the plan was refused
         content = processes.agree(plan.recipe.model_dump_json() if plan else None)
         start = share_checkpoint(plan.start if plan else None, processes)
         if content is not None:
@@ -169,7 +178,8 @@ def _check_extension(path: Path, trained: Recipe, wanted: Recipe, start: Checkpo
         return
     if wanted.training.strategy == "individual" or choose_method(wanted).method.individual:
         raise TrainingError(f"{path} trains one domain after another and cannot be extended; start a new run")
-    done = start.position.step / start.position.total_steps * start.identity.recipe.training.epochs
+    before = start.identity.recipe.training.epochs  # the recipe in the folder may already be an extended one
+    done = start.position.step / start.position.total_steps * before
     if wanted.training.epochs < done:
         raise TrainingError(f"{path} has already trained {done:.1f} epochs; training.epochs must be at least that")
 

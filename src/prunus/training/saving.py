@@ -34,7 +34,9 @@ class Saver:
                 self.save()
             return
         self._learner.restore(start.tensors)
-        ended = start.position.stopped_early and start.identity.recipe == self._identity.recipe  # and not extended
+        before = start.identity.recipe.training
+        is_longer = (before.epochs, before.patience) != (self._training.epochs, self._training.patience)
+        ended = start.position.stopped_early and not is_longer
         self.position = start.position.model_copy(update={"total_steps": total_steps, "stopped_early": ended})
 
     def move_to(self, step: int) -> None:
@@ -70,6 +72,9 @@ class Saver:
         state = {name: tensor for name, tensor in self._learner.tensors().items() if tensor.is_floating_point()}
         finite = torch.stack([torch.isfinite(tensor).all() for tensor in state.values()]).tolist()
         lost = [name for name, is_finite in zip(state, finite, strict=True) if not is_finite]
+        is_lost_somewhere = self._learner.processes.any([bool(lost)])[0]  # all ask, so none waits for one that fails
+        if is_lost_somewhere and not lost:
+            raise TrainingError(f"the state of another process is no longer finite at step {self.position.step}")
         if "tally" in lost:
             finite_D = torch.isfinite(self._learner.tally_D3).all(1).tolist()
             self._refuse_loss(self._learner.net.domains[finite_D.index(False)], self.position.step)

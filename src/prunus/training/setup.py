@@ -114,21 +114,30 @@ class RecipeTraining:
 def start_from(path: Path, net: MultiDomainNet, identity: Identity) -> None:
     """Copy the network of another run, which must have the same backbone, domains, classes and kind of method."""
     folder = RunFolder(path)
+    if not folder.checkpoint.exists():
+        raise TrainingError(f"there is no trained run in {path} to start from; check the path of init")
     theirs = read_checkpoint(folder.best if folder.best.exists() else folder.checkpoint)
     if theirs.identity.classes != identity.classes or list(theirs.identity.classes) != list(identity.classes):
         raise TrainingError(
             f"{path} was trained on other domains or classes ({', '.join(theirs.identity.classes)}); "
             "a run can start from one with the same domains in the same order"
         )
-    check_same("backbone", theirs.identity.backbone, identity.backbone)
-    try:
-        copy_state(theirs.tensors, network_state(net))
-    except TrainingError:
-        theirs_method = choose_method(theirs.identity.recipe).name
+    if theirs.identity.backbone != identity.backbone:
+        names = [recipe.backbone.name for recipe in (theirs.identity.recipe, identity.recipe)]
+        weights = "" if names[0] != names[1] else " with other weights"
         raise TrainingError(
-            f"{path} was trained with method {theirs_method!r}, whose parameters do not fit "
-            f"{choose_method(identity.recipe).name!r}; start from a run with the same kind of parameters"
-        ) from None
+            f"{path} was trained with backbone {names[0]}, and this recipe has {names[1]}{weights}; "
+            "a run can start from one with the same backbone"
+        )
+    ours = network_state(net)
+    shapes = {name: tensor.shape for name, tensor in theirs.tensors.items() if name.startswith("net/")}
+    if shapes != {name: tensor.shape for name, tensor in ours.items()}:
+        methods = [choose_method(recipe).name for recipe in (theirs.identity.recipe, identity.recipe)]
+        raise TrainingError(
+            f"{path} was trained with method {methods[0]!r}, whose parameters do not fit {methods[1]!r}; "
+            "start from a run with the same kind of parameters"
+        )
+    copy_state(theirs.tensors, ours)
 
 
 def resized(preprocess: Preprocess, choice: DomainChoice) -> Preprocess:
