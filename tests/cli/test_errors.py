@@ -178,7 +178,7 @@ def test_resuming_a_folder_that_holds_no_run_is_refused(
 
 def test_resuming_into_another_folder_or_with_changes_is_refused(complaint: Callable[..., str], recipe: Path) -> None:
     assert "remove --out" in complaint("train", "--resume", "flowers", "--out", "run")
-    assert "a resumed run keeps its recipe" in complaint("train", "--resume", "flowers", "--set", "seed=1")
+    assert "flowers holds no run to resume" in complaint("train", "--resume", "flowers", "--set", "seed=1")
 
 
 @pytest.mark.parametrize("command", ["evaluate", "prune"])

@@ -43,7 +43,8 @@ def train(
     flags = {"training.splits=train+validation": final, "skip_bad_images=true": skip_bad_images}
     changes = [*(overrides or ()), *(change for change, is_set in flags.items() if is_set)]
     changes += [f"init={json.dumps(str(init))}"] if init else []
-    source = recipe or (RunFolder(resume).recipe if resume and changes else None)
+    of_run = RunFolder(resume).recipe if resume and changes else None
+    source = recipe or (of_run if of_run and of_run.exists() else None)  # a missing run is refused below
     chosen = prunus.load_recipe(source, changes) if source else None
     watch = [TrainingProgress(f"{resume or out}", Console())]
     if resume:

@@ -149,7 +149,7 @@ class _Results(Iterator[object], Protocol):
 
 
 def _start_workers(jobs: Iterable[Job], draw: Callable[[Job], StepInputs], workers: int) -> _Results:
-    with _forking_is_meant(), _same_handler(signal.SIGCHLD):
+    with _forking_is_meant(), _same_handler(signal.SIGCHLD), _held_back({signal.SIGINT, signal.SIGTERM}):
         loader = DataLoader(
             StepImages(draw),
             sampler=jobs,
@@ -195,6 +195,16 @@ def _forking_is_meant() -> Iterator[None]:
         warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
         yield
+
+
+@contextmanager
+def _held_back(signals: set[signal.Signals]) -> Iterator[None]:
+    """Deliver signals later: a worker that is still starting would end by them. It inherits the block and keeps it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
