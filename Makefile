@@ -4,6 +4,8 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 READY := .venv/.ready
 CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
+# the tests start many processes, and without bytecode files each of them compiles torch again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo quick test sweep docs lint format setup requirements clean
 

@@ -140,7 +140,9 @@ def attempt(recipe: Recipe, folder: Path, event: str, steps: int, delay: float) 
 
 def main() -> None:
     """Train with kills, then to the end, then in one piece."""
-    import torch.utils.tensorboard  # once, and not in every attempt
+    # once, and not in every attempt; optimizers import the compiler, which takes longer than all of torch
+    import torch._dynamo
+    import torch.utils.tensorboard
 
     recipe = load_recipe(Path(sys.argv[1]))
     folder = Path(sys.argv[2])
