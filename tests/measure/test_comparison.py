@@ -6,21 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prunus.measure.comparison import Comparison, ComparisonRow, front, over_seeds, pareto_front
+from tests.makers.comparison_rows import ROW
 
-ROW = ComparisonRow(
-    name="union-0.5",
-    method="union",
-    options={},
-    budget=0.5,
-    largest_usage=0.4,
-    union=0.4,
-    macs_ratio=0.4,
-    params_ratio=0.5,
-    stored_bytes=1000,
-    accuracies={"birds": 0.9},
-    mean_accuracy=0.9,
-    scores=None,
-)
 shares = st.floats(0, 1)
 
 
@@ -81,3 +68,12 @@ def test_the_front_of_rows_weighs_a_cost_against_the_mean_accuracy() -> None:
     small = ROW.model_copy(update={"stored_bytes": 10, "mean_accuracy": 0.5, "macs_ratio": 0.9})
     assert front([ROW, small], "stored_bytes") == [1, 0]
     assert front([ROW, small], "macs_ratio") == [0]
+
+
+def test_rows_over_their_budgets_are_not_on_the_front() -> None:
+    over = ROW.model_copy(update={"largest_usage": 0.6, "mean_accuracy": 1.0, "stored_bytes": 1})
+    assert over.is_over_budget
+    assert not ROW.is_over_budget
+    assert not over.model_copy(update={"budget": None}).is_over_budget
+    assert front([over, ROW], "stored_bytes") == [1]
+    assert front([over], "macs_ratio") == []

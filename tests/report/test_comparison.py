@@ -9,7 +9,7 @@ from rich.console import Console
 from prunus.measure.comparison import Comparison, Sweep, over_seeds
 from prunus.report.comparison import FORMATS, comparison_view, to_csv, to_latex, to_markdown
 
-WIDE, NARROW = 140, 60
+WIDE, PIPED, NARROW = 140, 80, 60
 
 
 @pytest.fixture
@@ -102,6 +102,48 @@ def test_means_are_shown_with_their_spread_and_the_seeds_they_are_over(seeded: C
     assert lines[-1] == "mean ± standard deviation over the seeds 0, 1, 2 (n = 3)"
     assert "over the seeds 0, 1, 2" in to_latex(seeded).splitlines()[0]
     assert Comparison.model_validate_json(FORMATS["json"](seeded)) == seeded
+
+
+def _shown(comparison: Comparison, width: int) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(comparison_view(comparison, width))
+    return console.export_text().splitlines()
+
+
+def _cells(lines: list[str]) -> list[list[str]]:
+    rows = [line.replace("┃", "│").strip("│").split("│") for line in lines if line[0] in "┃│"]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_in_80_columns_spreads_are_below_their_means_and_nothing_is_cut(seeded: Comparison) -> None:
+    short = [row.model_copy(update={"options": {}}) for row in seeded.rows]
+    lines = _shown(seeded.model_copy(update={"rows": tuple(short)}), PIPED)
+    assert max(map(len, lines)) <= PIPED
+    header, means, spreads, *_ = _cells(lines)
+    assert header == ["method", "FLOP", "Params", "mean", "S", "S_O", "S_P", "S_E"]
+    assert means == ["ba2 β=0.5*", "0.250", "1.03", "71.0", "1250", "99.25", "-", "2.00"]
+    assert spreads == ["", "± 0.000", "± 0.00", "± 1.0", "± 0", "± 0.00", "", "± 0.00"]
+
+
+@pytest.mark.parametrize(("width", "stacked"), [(PIPED, False), (NARROW, True)])
+def test_scores_make_room_for_long_labels(seeded: Comparison, width: int, stacked: bool) -> None:
+    lines = _shown(seeded, width)
+    assert max(map(len, lines)) <= width
+    header, first, *_ = _cells(lines)
+    assert header == ["method", "FLOP", "Params", "mean"]
+    assert first[1:] == (["0.250", "1.03", "71.0"] if stacked else ["0.250 ± 0.000", "1.03 ± 0.00", "71.0 ± 1.0"])
+    notes = " ".join(line.strip() for line in lines)
+    assert "to see the accuracies of single domains and the scores." in notes
+    assert "on test images" in notes
+
+
+def test_labels_longer_than_half_the_terminal_continue_below(seeded: Comparison) -> None:
+    options = {f"training.key{number}": 0.5 for number in range(4)}
+    rows = tuple(row.model_copy(update={"options": options}) for row in seeded.rows[:1])
+    lines = _shown(seeded.model_copy(update={"rows": rows}), PIPED)
+    assert max(map(len, lines)) <= PIPED
+    label = " ".join(row[0] for row in _cells(lines)[1:])
+    assert label.split() == ["ba2", *(f"{key}=0.5" for key in options), "β=0.5*"]
 
 
 def test_csv_has_standard_deviations_where_there_are_several_seeds(seeded: Comparison, comparison: Comparison) -> None:

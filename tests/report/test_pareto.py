@@ -1,33 +1,39 @@
 """The plot of a sweep: points with spread, the fronts, and labels that can be read."""
 
+from __future__ import annotations
+
 import itertools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from prunus.measure.comparison import ComparisonRow, Sweep, over_seeds
-from prunus.report.pareto import overlap, pareto_figure, point_label
+from prunus.methods.table import METHODS
+from prunus.report.pareto import Style, overlap, pareto_figure, point_label
 from prunus.report.plots import save_figure
+from tests.makers.comparison_rows import ROW
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 pytest.importorskip("matplotlib", reason="needs the extra train")
 
 
 def _row(method: str, budget: float | None, accuracy: float, size: int, macs: float) -> ComparisonRow:
     rows = {
-        seed: ComparisonRow(
-            name=f"{method}-{budget}",
-            method=method,
-            options={},
-            budget=budget,
-            largest_usage=0.1,
-            union=0.4,
-            macs_ratio=macs * (1 + seed / 100),
-            params_ratio=0.5,
-            stored_bytes=size + 1000 * seed,
-            accuracies={"birds": accuracy},
-            mean_accuracy=accuracy + seed / 100,
-            scores=None,
+        seed: ROW.model_copy(
+            update={
+                "name": f"{method}-{budget}",
+                "method": method,
+                "budget": budget,
+                "largest_usage": 0.1,
+                "macs_ratio": macs * (1 + seed / 100),
+                "stored_bytes": size + 1000 * seed,
+                "accuracies": {"birds": accuracy},
+                "mean_accuracy": accuracy + seed / 100,
+            }
         )
         for seed in (0, 1, 2)
     }
@@ -59,6 +65,30 @@ def test_both_panels_show_every_row_with_its_spread_and_the_front() -> None:
             segment = container[2][1].get_segments()[0]  # of the vertical bar
             assert segment[1, 1] - segment[0, 1] == pytest.approx(200 * row.spread.mean_accuracy)
     assert "over 3 seeds" in panels[0].figure.get_suptitle()
+
+
+def _legend(figure: Figure) -> list[str]:
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_trials_over_their_budgets_are_hollow_explained_and_not_on_the_front() -> None:
+    over = ROWS[0].model_copy(update={"largest_usage": 0.3})
+    figure = pareto_figure(_sweep(over, *ROWS[1:]))
+    for axes, cost, factor in zip(figure.axes, ("stored_bytes", "macs_ratio"), (1e-6, 100), strict=True):
+        line = next(line for line in axes.lines if line.get_label() == "Pareto front")
+        assert np.isclose(line.get_xdata(), factor * getattr(over, cost)).sum() == 0
+        faces = [container[0].get_markerfacecolor() for container in axes.containers]
+        assert [face == "white" for face in faces] == [True, False, False, False]
+        assert "β=0.25*" in [label.get_text() for label in axes.texts]
+    assert _legend(figure) == ["Pareto front", "union", "ba2", "bn", "* over its budget β, not on the front"]
+    assert _legend(pareto_figure(_sweep(*ROWS))) == ["Pareto front", "union", "ba2", "bn"]
+    assert _legend(pareto_figure(_sweep(over))) == ["union", "* over its budget β, not on the front"]
+
+
+def test_every_method_looks_different() -> None:
+    styles = {Style.number(index) for index in range(len(METHODS))}
+    assert len(styles) == len(METHODS)
 
 
 @pytest.mark.parametrize("number", [4, 40])

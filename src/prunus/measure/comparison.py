@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from prunus.measure.evaluation import Evaluation
-from prunus.measure.result import Result, Share
+from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
 
 ADDED = ("seeds", "spread")  # missing in files of earlier versions
@@ -20,12 +20,12 @@ Average = Callable[[Sequence[float]], float]
 class Spread(Result):
     """Standard deviations over the seeds of a row, with n - 1 in the denominator."""
 
-    union: Share
-    macs_ratio: Share
-    params_ratio: Share
-    stored_bytes: Share
-    accuracies: dict[str, Share]
-    mean_accuracy: Share
+    union: Amount
+    macs_ratio: Amount
+    params_ratio: Amount
+    stored_bytes: Amount
+    accuracies: dict[str, Amount]
+    mean_accuracy: Amount
     scores: Scores | None
 
 
@@ -53,9 +53,14 @@ class ComparisonRow(Result):
     accuracies: dict[str, Share]
     mean_accuracy: Share
     scores: Scores | None
-    seconds: Share | None = None
+    seconds: Amount | None = None
     seeds: tuple[int, ...] = ()
     spread: Spread | None = None
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Return whether some domain uses more kernels than the budget allows."""
+        return self.budget is not None and self.largest_usage > self.budget
 
     @model_serializer(mode="wrap")
     def _omit_what_nobody_added(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -89,7 +94,7 @@ class Sweep(Comparison):
     """The trials of a sweep, without scores.
 
     Args:
-        fronts: cost -> names of the rows on its Pareto front, cheapest first.
+        fronts: cost -> names of the rows on its Pareto front, cheapest first, without those over their budgets.
     """
 
     fronts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -131,8 +136,10 @@ def _apply_to_scores(average: Average, scores: Sequence[Scores | None]) -> dict[
 
 
 def front(rows: Sequence[ComparisonRow], cost: str) -> list[int]:
-    """Return the indices of the rows on the Pareto front of a cost, cheapest first."""
-    return pareto_front([(getattr(row, cost), row.mean_accuracy) for row in rows])
+    """Return the indices of the rows on the Pareto front of a cost, cheapest first; none is over its budget."""
+    allowed = [index for index, row in enumerate(rows) if not row.is_over_budget]
+    found = pareto_front([(getattr(rows[index], cost), rows[index].mean_accuracy) for index in allowed])
+    return [allowed[place] for place in found]
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:

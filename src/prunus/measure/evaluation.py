@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
-from prunus.measure.result import Result, Share
+from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
 from prunus.runtime.predictor import Prediction
 
@@ -71,7 +71,7 @@ class Evaluation(Result):
     scores: Scores | None = None
     baselines: dict[str, Evaluation] = Field(default_factory=dict)
     example: Example | None = None
-    seconds: Share | None = None
+    seconds: Amount | None = None
     recipe: dict[str, JsonValue] | None = None
 
     @model_serializer(mode="wrap")

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Share = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0)]  # of something else; above 1 if it is more than that
+Amount = Annotated[float, Field(ge=0)]  # a time, a speed or a standard deviation
 
 
 class Result(BaseModel):

@@ -2,14 +2,14 @@
 
 from pydantic import Field
 
-from prunus.measure.result import Result, Share
+from prunus.measure.result import Amount, Result, Share
 
 
 class Timing(Result):
     """How long one pass takes."""
 
-    median_ms: Share
-    p95_ms: Share
+    median_ms: Amount
+    p95_ms: Amount
 
 
 class Speed(Result):
@@ -24,7 +24,7 @@ class Speed(Result):
     threads: int
     domain: str | None
     latency: Timing
-    images_per_second: Share
+    images_per_second: Amount
 
 
 class Gain(Result):
@@ -38,7 +38,7 @@ class Gain(Result):
     domain: str
     threads: int
     promised: Share
-    speed_up: Share
+    speed_up: Amount
     realised: Share
 
 

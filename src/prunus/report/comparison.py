@@ -3,8 +3,10 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -13,25 +15,73 @@ from prunus.measure.comparison import Comparison, ComparisonRow, Sweep
 
 OVER = "*"
 OVER_NOTE = "* ended over its budget: some domain uses more of the kernels than β"
+PLUS_MINUS = " ± "  # between a mean and its spread
+FIRST_DOMAIN = 3  # column
+LEAST_LABEL = 16  # width of the first column in a terminal
 SCORES = {"S": "s", "S_O": "s_o", "S_P": "s_p", "S_E": "s_e"}
 SPREAD = ("union", "macs_ratio", "params_ratio", "stored_bytes", "mean_accuracy")  # numbers with a standard deviation
 
 
 def comparison_view(comparison: Comparison, width: int) -> Group:
-    """Show a comparison in a terminal, with the accuracies of single domains if they fit."""
-    cells = table_cells(comparison)
-    costs = "FLOP (MACs, mean over the domains) and Params are relative to the backbone. Accuracies are in %."
-    notes = [costs, *table_notes(comparison)]
-    if sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) >= width:
-        hidden = range(3, 3 + len(comparison.domains))
-        cells = [[cell for index, cell in enumerate(row) if index not in hidden] for row in cells]
-        notes.insert(1, "Use a wider terminal, or the files, to see the accuracies of single domains.")
+    """Show a comparison in a terminal, with as much of it as fits."""
+    everything = table_cells(comparison)
+    layouts = list(_layouts(comparison))
+    shown = next((each for each in layouts if _width(each.apply(everything), width) <= width), layouts[-1])
+    header, *rows = shown.apply(everything)
     table = Table()
-    for index, name in enumerate(cells[0]):
-        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=index > 0, overflow="fold")
-    for row in cells[1:]:
+    table.add_column(header[0], min_width=LEAST_LABEL, overflow="fold")
+    for name in header[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
         table.add_row(*row)
-    return Group(table, *map(Text, notes))
+    costs = "FLOP (MACs, mean over the domains) and Params are relative to the backbone."
+    notes = [f"{costs} Accuracies on {comparison.split} images are in %."]
+    if shown.missing:
+        notes.append(f"Use a wider terminal, or the files, to see {' and '.join(shown.missing)}.")
+    return Group(table, *map(Text, [*notes, *table_notes(comparison)]))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What a terminal shows of a table.
+
+    Args:
+        hidden: columns.
+        missing: their names for a reader.
+        is_stacked: whether a spread is below its mean.
+    """
+
+    hidden: frozenset[int] = frozenset()
+    missing: tuple[str, ...] = ()
+    is_stacked: bool = False
+
+    def apply(self, cells: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Return the cells that are shown."""
+        kept = [[cell for index, cell in enumerate(row) if index not in self.hidden] for row in cells]
+        return [[cell.replace(PLUS_MINUS, "\n± ") for cell in row] for row in kept] if self.is_stacked else kept
+
+
+def _layouts(comparison: Comparison) -> Iterator[_Layout]:
+    """List layouts, each narrower than the one before."""
+    yield _Layout()
+    domains = frozenset(range(FIRST_DOMAIN, FIRST_DOMAIN + len(comparison.domains)))
+    accuracies = "the accuracies of single domains"
+    yield _Layout(domains, (accuracies,))
+    yield _Layout(domains, (accuracies,), is_stacked=True)
+    if not isinstance(comparison, Sweep):
+        after_mean = FIRST_DOMAIN + len(domains) + 1
+        hidden = domains | frozenset(range(after_mean, after_mean + len(SCORES)))
+        missing = (accuracies, "the scores")
+        yield _Layout(hidden, missing)
+        yield _Layout(hidden, missing, is_stacked=True)
+
+
+def _width(cells: Sequence[Sequence[str]], width: int) -> int:
+    """Return the width of a table with borders; a label takes at most half the terminal, and more lines if needed."""
+    labels, *columns = (
+        max(cell_len(line) for cell in column for line in cell.splitlines()) for column in zip(*cells, strict=True)
+    )
+    return 1 + sum(content + 3 for content in (max(LEAST_LABEL, min(labels, width // 2)), *columns))
 
 
 def to_markdown(comparison: Comparison) -> str:
@@ -91,7 +141,7 @@ def row_label(row: ComparisonRow) -> str:
     options = "".join(f" {key}={value}" for key, value in row.options.items())
     if row.budget is None:
         return f"{row.method}{options}"
-    return f"{row.method}{options} β={row.budget:g}{OVER if _is_over(row) else ''}"
+    return f"{row.method}{options} β={row.budget:g}{OVER if row.is_over_budget else ''}"
 
 
 def table_cells(comparison: Comparison) -> list[list[str]]:
@@ -112,7 +162,7 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
 
 def table_notes(comparison: Comparison) -> list[str]:
     """Explain the signs that occur in a table."""
-    notes = [OVER_NOTE] if any(_is_over(row) for row in comparison.rows) else []
+    notes = [OVER_NOTE] if any(row.is_over_budget for row in comparison.rows) else []
     seeds = max((row.seeds for row in comparison.rows if row.spread), key=len, default=())
     if seeds:
         listed = ", ".join(map(str, seeds))
@@ -120,13 +170,9 @@ def table_notes(comparison: Comparison) -> list[str]:
     return notes
 
 
-def _is_over(row: ComparisonRow) -> bool:
-    return row.budget is not None and row.largest_usage > row.budget
-
-
 def _cell(row: ComparisonRow, key: str, form: str, factor: float = 1.0) -> str:
     mean = form.format(factor * getattr(row, key))
-    return mean if row.spread is None else f"{mean} ± {form.format(factor * getattr(row.spread, key))}"
+    return mean if row.spread is None else f"{mean}{PLUS_MINUS}{form.format(factor * getattr(row.spread, key))}"
 
 
 def _score_cell(row: ComparisonRow, key: str) -> str:
@@ -136,7 +182,7 @@ def _score_cell(row: ComparisonRow, key: str) -> str:
         return "-"
     form = "{:.2f}" if abs(value) < 100 else "{:.0f}"
     deviation = getattr(row.spread and row.spread.scores, key, None)
-    return form.format(value) if deviation is None else f"{form.format(value)} ± {form.format(deviation)}"
+    return form.format(value) if deviation is None else f"{form.format(value)}{PLUS_MINUS}{form.format(deviation)}"
 
 
 def _deviations(row: ComparisonRow, domains: Sequence[str]) -> list[float | None]:

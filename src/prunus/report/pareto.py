@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prunus.measure.comparison import ComparisonRow, Sweep, front
-from prunus.report.comparison import row_label
+from prunus.report.comparison import OVER, row_label
 from prunus.report.plots import COLOURS, GREY, new_figure
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COSTS = {"stored_bytes": (1e-6, "size of all domains (MB)"), "macs_ratio": (100.0, "MACs (% of the backbone)")}
+FRONT = "Pareto front"
+MARKERS = ("o", "s", "^")
+HOLLOW = "white"
+DARK = "#444444"
 SPACE = 0.15  # of the axes' height and width, left free around the points
 FONT_SIZE = 7.5
 RADIUS = 4  # of a marker, in pixels
@@ -34,23 +39,36 @@ PLACES = (
 )
 
 
+@dataclass(frozen=True)
+class Style:
+    """How the points of a method are drawn."""
+
+    colour: str
+    marker: str
+
+    @classmethod
+    def number(cls, index: int) -> Style:
+        """Return the style of a method by its place: another marker where the colours begin again."""
+        return cls(COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)])
+
+
 def pareto_figure(sweep: Sweep) -> Figure:
     """Draw every row of a sweep with its spread over the seeds, coloured by method, and the Pareto fronts."""
     figure, panels = new_figure(len(COSTS), 10, 4.6)
-    methods = list(dict.fromkeys(row.method for row in sweep.rows))
-    colours = {method: COLOURS[index % len(COLOURS)] for index, method in enumerate(methods)}
+    methods = dict.fromkeys(row.method for row in sweep.rows)
+    styles = {method: Style.number(index) for index, method in enumerate(methods)}
     for axes, (cost, (_, title)) in zip(panels, COSTS.items(), strict=True):
         _draw_front(axes, sweep, cost)
         for row in sweep.rows:
-            _draw_row(axes, row, cost, colours[row.method])
+            _draw_row(axes, row, cost, styles[row.method])
         axes.margins(SPACE)
         axes.set_xlim(left=max(0.0, axes.get_xlim()[0]))
         axes.set(xlabel=title, ylabel=f"mean accuracy on {sweep.split} images (%)")
     seeds = max((len(row.seeds) for row in sweep.rows if row.spread), default=1)
     spread = f"; bars: ± standard deviation over {seeds} seeds" if seeds > 1 else ""
-    figure.suptitle(f"{sweep.backbone}, {len(sweep.domains)} domains{spread}", fontsize=10)
-    handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    number = len(sweep.domains)
+    figure.suptitle(f"{sweep.backbone}, {number} domain{'' if number == 1 else 's'}{spread}", fontsize=10)
+    _draw_legend(figure, sweep, styles)
     figure.draw_without_rendering()  # computes the layout, which says where there is room for labels
     for axes, cost in zip(panels, COSTS, strict=True):
         _label(axes, sweep, cost)
@@ -63,22 +81,37 @@ def point_label(row: ComparisonRow) -> str:
 
 
 def _draw_front(axes: Axes, sweep: Sweep, cost: str) -> None:
-    points = [_point(sweep.rows[index], cost) for index in front(sweep.rows, cost)]
-    axes.plot(*zip(*points, strict=True), color=GREY, lw=1.2, ls="--", zorder=1, label="Pareto front")
+    if points := [_point(sweep.rows[index], cost) for index in front(sweep.rows, cost)]:
+        axes.plot(*zip(*points, strict=True), color=GREY, lw=1.2, ls="--", zorder=1, label=FRONT)
 
 
-def _draw_row(axes: Axes, row: ComparisonRow, cost: str, colour: str) -> None:
+def _draw_row(axes: Axes, row: ComparisonRow, cost: str, style: Style) -> None:
     x, y = _point(row, cost)
     dx, dy = _errors(row, cost) if row.spread else (None, None)
-    half = f"{colour}80"
-    axes.errorbar(x, y, xerr=dx, yerr=dy, fmt="o", ms=5, lw=1, color=colour, ecolor=half, label=row.method)
+    face = HOLLOW if row.is_over_budget else style.colour
+    half = f"{style.colour}80"
+    axes.errorbar(x, y, dy, dx, fmt=style.marker, ms=5, lw=1, color=style.colour, ecolor=half, markerfacecolor=face)
+
+
+def _draw_legend(figure: Figure, sweep: Sweep, styles: Mapping[str, Style]) -> None:
+    """Explain what occurs in the figure: the front, the methods, and hollow markers."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415  # optional package
+
+    lines = [line for line in figure.axes[0].lines if line.get_label() == FRONT]
+    for method, style in styles.items():
+        lines.append(Line2D([], [], color=style.colour, marker=style.marker, ms=5, ls="", label=method))
+    if any(row.is_over_budget for row in sweep.rows):
+        text = f"{OVER} over its budget β, not on the front"
+        lines.append(Line2D([], [], color=DARK, marker="o", markerfacecolor=HOLLOW, ms=5, ls="", label=text))
+    figure.legend(handles=lines, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
 
 
 def _label(axes: Axes, sweep: Sweep, cost: str) -> None:
     """Label points where no other label, point or bar is; those on the front first, and none that cannot be read."""
     on_front = front(sweep.rows, cost)
     taken = [box for row in sweep.rows for box in _boxes_of(axes, row, cost)]
-    taken += _boxes_of_line(axes, [_point(sweep.rows[index], cost) for index in on_front])
+    if on_front:
+        taken += _boxes_of_line(axes, [_point(sweep.rows[index], cost) for index in on_front])
     frame = axes.get_window_extent().padded(-GAP)
     for index in sorted(range(len(sweep.rows)), key=lambda i: i not in on_front):
         row = sweep.rows[index]
@@ -92,7 +125,7 @@ def _label(axes: Axes, sweep: Sweep, cost: str) -> None:
                 ha=horizontal,
                 va=vertical,
                 fontsize=FONT_SIZE,
-                color="#444444",
+                color=DARK,
             )
             label.set_in_layout(False)  # the layout stays as it was when the room was found
             extent = label.get_window_extent().padded(GAP)
