@@ -10,22 +10,9 @@ from typer.testing import CliRunner, Result
 
 from prunus.cli.app import app
 from prunus.errors import DataError, RecipeError, TrainingError
-from prunus.measure.comparison import Comparison, ComparisonRow, Sweep
+from prunus.measure.comparison import Comparison, Sweep
+from tests.makers.comparison_rows import ROW
 
-ROW = ComparisonRow(
-    name="union-0.5",
-    method="union",
-    options={},
-    budget=0.5,
-    largest_usage=0.4,
-    union=0.4,
-    macs_ratio=0.4,
-    params_ratio=0.5,
-    stored_bytes=1000,
-    accuracies={"birds": 0.9},
-    mean_accuracy=0.9,
-    scores=None,
-)
 TEN = ",".join(["50"] * 10)
 Run = Callable[..., Result]
 
@@ -145,7 +132,7 @@ def test_a_sweep_without_options_uses_the_recipe(run_sweep: Run, calls: list[Any
     run_sweep()
     (_, *positional), options = calls[0]
     assert positional == [Path("runs/sweep"), (), (), [], ()]
-    assert (options["jobs"], options["address"]) == (None, None)
+    assert (options["jobs"], options["address"], options["split"]) == (None, None, None)
 
 
 def test_trials_that_failed_are_an_error_after_the_table(run_sweep: Run, failed: dict[str, str]) -> None:

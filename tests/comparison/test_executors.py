@@ -4,8 +4,8 @@ import pytest
 
 from prunus.comparison.execution import OneByOne
 from prunus.comparison.executors import local_executor, sweep_executor
-from prunus.comparison.processes import Processes
-from prunus.errors import MissingExtraError
+from prunus.comparison.processes import LocalProcesses
+from prunus.errors import MissingExtraError, TrainingError
 
 
 @pytest.fixture
@@ -19,11 +19,11 @@ def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (None, OneByOne(), "one after the other"),
         (1, OneByOne(), "one after the other"),
-        (3, Processes(3), "3 processes"),
+        (3, LocalProcesses(3), "3 processes"),
     ],
 )
 def test_without_ray_trials_run_on_this_machine_and_a_note_says_so(
-    jobs: int | None, executor: OneByOne | Processes, how: str
+    jobs: int | None, executor: OneByOne | LocalProcesses, how: str
 ) -> None:
     notes: list[str] = []
     chosen = sweep_executor(jobs, None, notes.append)
@@ -42,4 +42,10 @@ def test_a_cluster_needs_ray() -> None:
 
 def test_a_comparison_needs_no_ray() -> None:
     assert isinstance(local_executor(1), OneByOne)
-    assert local_executor(2) == Processes(2)
+    assert local_executor(2) == LocalProcesses(2)
+
+
+def test_an_address_is_checked_before_ray_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object())
+    with pytest.raises(TrainingError, match="no Ray cluster at 'nowhere': it is not of the form HOST:PORT"):
+        sweep_executor(2, "nowhere", print)

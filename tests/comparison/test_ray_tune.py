@@ -9,34 +9,34 @@ import pytest
 pytest.importorskip("ray", reason="needs the extra sweep")
 
 from prunus.comparison.execution import Ended
-from prunus.comparison.ray_tune import MESSAGE, NUMBER, Messages, RayTune, Share, share_of
+from prunus.comparison.ray_tune import MESSAGE, NUMBER, Messages, RayTune, Resources, resources_per_trial
 from prunus.comparison.relay import Event
 from prunus.training.observers import Observer
 from tests.makers.stand_in_trials import stand_in_trials
 
-BIG, SMALL = Share(16, 4.0), Share(2, 0.0)
+BIG, SMALL = Resources(16, 4.0), Resources(2, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("machines", "jobs", "share"),
+    ("machines", "jobs", "each"),
     [
-        ([SMALL], 1, Share(2, 0.0)),
-        ([SMALL], 2, Share(1, 0.0)),
-        ([SMALL], 4, Share(0.5, 0.0)),
-        ([BIG], 1, Share(16, 1.0)),
-        ([BIG], 4, Share(4, 1.0)),
-        ([BIG], 6, Share(2, 0.5)),
-        ([BIG, BIG], 8, Share(4, 1.0)),
-        ([SMALL, SMALL, SMALL], 3, Share(2, 0.0)),
-        ([BIG, SMALL], 4, Share(1, 1.0)),
+        ([SMALL], 1, Resources(2, 0.0)),
+        ([SMALL], 2, Resources(1, 0.0)),
+        ([SMALL], 4, Resources(0.5, 0.0)),
+        ([BIG], 1, Resources(16, 1.0)),
+        ([BIG], 4, Resources(4, 1.0)),
+        ([BIG], 6, Resources(2, 0.5)),
+        ([BIG, BIG], 8, Resources(4, 1.0)),
+        ([SMALL, SMALL, SMALL], 3, Resources(2, 0.0)),
+        ([BIG, SMALL], 4, Resources(1, 1.0)),
     ],
 )
 def test_machines_are_divided_among_the_trials_that_run_at_a_time(
-    machines: list[Share], jobs: int, share: Share
+    machines: list[Resources], jobs: int, each: Resources
 ) -> None:
-    assert share_of(machines, jobs) == share
-    assert share.threads >= 1
-    needed_gpus = share.gpus * jobs
+    assert resources_per_trial(machines, jobs) == each
+    assert each.threads >= 1
+    needed_gpus = each.gpus * jobs
     assert needed_gpus <= sum(machine.gpus for machine in machines)
 
 

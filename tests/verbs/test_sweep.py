@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,11 +27,11 @@ SECONDS_TO_START = 300  # importing torch and Ray on a busy machine
 
 @pytest.fixture
 def recipe_file(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
-    make_domain("one", classes=("a", "b"), train=8, test=4, size=(32, 32))
-    make_domain("two", classes=("c", "d", "e"), train=8, test=4, size=(32, 32))
+    make_domain("one", classes=("a", "b"), train=4, test=2, size=(16, 16))
+    make_domain("two", classes=("c", "d", "e"), train=4, test=2, size=(16, 16))
     path = tmp_path / "recipe.toml"
     path.write_text(
-        'backbone = "wrn14_2"\ndomains = ["one", "two"]\nmethod = "union"\n'
+        'domains = ["one", "two"]\nmethod = "union"\n[backbone]\nname = "wrn14_2"\nsize = 16\n'
         "[training]\nepochs = 1\nbatch_size = 8\nlr = 0.05\n"
     )
     return path
@@ -69,6 +70,7 @@ def test_without_ray_every_combination_is_trained_once_one_after_the_other(recip
     assert len(notes) == 1
     assert Sweep.model_validate_json((out / "sweep.json").read_bytes()) == found
     assert (out / "pareto.svg").stat().st_size > 1000
+    assert found.split == "validation"  # of a grid, settings are chosen
     again = sweep(recipe, out, ("bn",), seeds=(0, 1), grid=("training.lr=0.01,0.1",), observers=_refuse, device="cpu")
     assert again == found
 
@@ -87,6 +89,7 @@ def test_a_trial_that_fails_is_listed_and_the_others_are_trained(
     found = sweep(recipe, tmp_path / "out", ("bn", "feature"), device="cpu")
     assert found.failed == {"bn": "the loss is not a number"}
     assert [row.name for row in found.rows] == ["feature"]
+    assert found.split == "test"
 
 
 @pytest.mark.parametrize(
@@ -120,8 +123,8 @@ def test_six_trials_on_ray_end_and_after_a_kill_finished_ones_are_not_run_again(
     pytest.importorskip("ray", reason="needs the extra sweep")
     out = tmp_path / "out"
     command = [sys.executable, "-m", "prunus", "sweep", str(recipe_file), "--budgets", "0.5,0.25", "--seeds", "0,1,2"]
-    command += ["--jobs", "2", "--out", "out"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True)
+    command += ["--out", "out", "--device", "cpu", "--jobs"]
+    process = subprocess.Popen([*command, "1"], cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + SECONDS_TO_START
     while len(list(out.glob("*/results.json"))) < 2 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -129,7 +132,9 @@ def test_six_trials_on_ray_end_and_after_a_kill_finished_ones_are_not_run_again(
     process.wait()
     before = _finished(out)
     assert 2 <= len(before) // 3 < 6
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_TO_START, check=False)
+    done = subprocess.run(
+        [*command, "2"], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_TO_START, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert {file: _identity(file) for file in before} == before
     assert done.stderr == ""
@@ -139,3 +144,13 @@ def test_six_trials_on_ray_end_and_after_a_kill_finished_ones_are_not_run_again(
     found = Sweep.model_validate_json((out / "sweep.json").read_bytes())
     assert [(row.name, row.seeds) for row in found.rows] == [("union-0.5", (0, 1, 2)), ("union-0.25", (0, 1, 2))]
     assert found.failed == {}
+
+
+def test_without_a_cluster_at_the_address_nothing_is_written(recipe: Recipe, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra sweep")
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        address = "{}:{}".format(*server.getsockname())  # nothing listens there
+    with pytest.raises(TrainingError, match=f"no Ray cluster at '{address}': .*ray start --head"):
+        sweep(recipe, tmp_path / "out", address=address, observers=_refuse, device="cpu")
+    assert not (tmp_path / "out").exists()

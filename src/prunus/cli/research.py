@@ -133,7 +133,12 @@ def sweep(
     address: Annotated[
         str | None, typer.Option(help="Ray cluster to run on; auto finds one.", show_default="this machine only")
     ] = None,
-    split: Split = "test",
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="Images to measure on: test, validation or train.", show_default="test, or validation with --grid"
+        ),
+    ] = None,
     overrides: Overrides = None,
     device: Device = "auto",
     no_cache: NoCache = False,
@@ -141,6 +146,7 @@ def sweep(
 ) -> None:
     """Train every combination of budgets, methods, seeds and settings, and plot accuracy against cost.
 
+    With --grid, accuracies are those of validation images: test images must not decide which settings are chosen.
     Run the same command again to continue an interrupted sweep, or to add trials.
 
     Example: prunus sweep recipe.toml --budgets 0.5,0.25 --seeds 0,1,2

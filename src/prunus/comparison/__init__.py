@@ -1,1 +1,1 @@
-"""What `compare` trains, and how its rows become a table."""
+"""What `compare` and `sweep` train, how the trials are run, and how their results become a table."""

@@ -4,13 +4,16 @@ import importlib.util
 import os
 from collections.abc import Callable
 
+from prunus.comparison.cluster import check_cluster
 from prunus.comparison.execution import Executor, OneByOne
-from prunus.comparison.processes import Processes
+from prunus.comparison.processes import LocalProcesses
 from prunus.errors import MissingExtraError
 
 # Ray reads these when it is imported or started; only our own display is shown
 RAY_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # no statistics are sent to anyone
+    # a worker with no GPU of its own keeps CUDA_VISIBLE_DEVICES as it is; this is the default of newer versions, and
+    # older ones print a warning on every start until it is chosen
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
@@ -22,13 +25,15 @@ RAY_SETTINGS = {
 
 def local_executor(jobs: int) -> Executor:
     """Run trials in this process, or several at a time in processes of their own."""
-    return OneByOne() if jobs == 1 else Processes(jobs)
+    return OneByOne() if jobs == 1 else LocalProcesses(jobs)
 
 
 def sweep_executor(jobs: int | None, address: str | None, note: Callable[[str], None]) -> Executor:
     """Run trials on Ray if it is installed, or else on this machine without it, which is noted."""
     if importlib.util.find_spec("ray") is not None:
         os.environ.update(RAY_SETTINGS)
+        if address is not None:
+            check_cluster(address)
         from prunus.comparison.ray_tune import RayTune  # noqa: PLC0415  # optional package
 
         return RayTune(jobs, address)

@@ -12,10 +12,11 @@ import torch
 from ray import tune
 from typing_extensions import override
 
+from prunus.comparison.cluster import no_cluster
 from prunus.comparison.execution import Ended
 from prunus.comparison.relay import run_remotely
 from prunus.comparison.trials import Trial, Watch
-from prunus.errors import TrainingError, TrainingInterrupted
+from prunus.errors import TrainingInterrupted
 from prunus.training.observers import Observers
 
 FOLDER = ".ray"  # in the folder of the trials; Ray Tune keeps its own state there while it runs
@@ -26,8 +27,8 @@ MESSAGE = "message"  # an Event or how a trial ended
 
 
 @dataclass(frozen=True)
-class Share:
-    """A machine, or what one trial takes of it."""
+class Resources:
+    """The CPU cores and GPUs of a machine, or of one trial."""
 
     cpus: float
     gpus: float
@@ -38,11 +39,11 @@ class Share:
         return max(1, int(self.cpus))
 
 
-def share_of(machines: Sequence[Share], jobs: int) -> Share:
+def resources_per_trial(machines: Sequence[Resources], jobs: int) -> Resources:
     """Divide machines among trials that run at the same time; a trial uses one machine and at most one GPU."""
     cpus = min(machine.cpus for machine in machines) / math.ceil(jobs / len(machines))
     gpus = sum(machine.gpus for machine in machines)
-    return Share(math.floor(cpus) if cpus >= 1 else cpus, 1 / math.ceil(jobs / gpus) if gpus else 0.0)
+    return Resources(math.floor(cpus) if cpus >= 1 else cpus, 1 / math.ceil(jobs / gpus) if gpus else 0.0)
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,15 @@ class RayTune:
     def _tune(self, trials: Sequence[Trial], watch: Watch, ended: Callable[[Ended], None]) -> None:
         machines = _machines()
         if trials[0].device == "cpu":
-            machines = [Share(machine.cpus, 0.0) for machine in machines]
+            machines = [Resources(machine.cpus, 0.0) for machine in machines]
         gpus = sum(machine.gpus for machine in machines)
         jobs = min(self.jobs or int(gpus) or len(machines), len(trials))
-        share = share_of(machines, jobs)
-        trainable = tune.with_parameters(_train, trials=list(trials), threads=share.threads)
+        each = resources_per_trial(machines, jobs)
+        trainable = tune.with_parameters(_train, trials=list(trials), threads=each.threads)
         storage = str(trials[0].folder / FOLDER)
         callbacks: list[tune.Callback] = [Messages(trials, watch, ended)]
         tune.Tuner(
-            tune.with_resources(trainable, {"cpu": share.cpus, "gpu": share.gpus}),
+            tune.with_resources(trainable, {"cpu": each.cpus, "gpu": each.gpus}),
             param_space={NUMBER: tune.grid_search(list(range(len(trials))))},
             tune_config=tune.TuneConfig(max_concurrent_trials=jobs, reuse_actors=True),
             run_config=tune.RunConfig(name="trials", storage_path=storage, callbacks=callbacks, verbose=0),
@@ -106,13 +107,12 @@ def _connect(address: str | None) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=QUIET)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise TrainingError(f"no Ray cluster at {address!r}: {reason}; start one with: ray start --head") from None
+        raise no_cluster(address, error) from None
 
 
-def _machines() -> list[Share]:
+def _machines() -> list[Resources]:
     resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-    return [Share(found.get("CPU", 1.0), found.get("GPU", 0.0)) for found in resources]
+    return [Resources(found.get("CPU", 1.0), found.get("GPU", 0.0)) for found in resources]
 
 
 def _train(config: dict[str, int], trials: Sequence[Trial], threads: int) -> None:

@@ -30,7 +30,7 @@ def sweep(  # noqa: PLR0913  # what to combine, and how to train
     note: Callable[[str], None] = lambda _text: None,
     device: str = "auto",
     use_cache: bool = True,
-    split: str = "test",
+    split: str | None = None,
 ) -> Sweep:
     """Train every combination of methods, budgets, grid and seeds, and plot accuracy against cost.
 
@@ -45,7 +45,7 @@ def sweep(  # noqa: PLR0913  # what to combine, and how to train
         address: of a Ray cluster; `auto` is the one that was started on this machine.
         observers: title of a training run -> its observers.
         note: receives messages for the user.
-        split: what is measured on; "validation" where test images have no labels.
+        split: what is measured on; if None, "validation" with a grid, whose values are to be chosen from, else "test".
     """
     folder = Path(out).resolve()  # workers may run in other folders
     if folder.is_file():
@@ -55,6 +55,7 @@ def sweep(  # noqa: PLR0913  # what to combine, and how to train
     recipe = with_absolute_paths(recipe, Path.cwd())
     named = [methods] if isinstance(methods, str) else methods
     entries = plan_trials(recipe, Choices(named, budgets, seeds, grid))
+    split = split or ("validation" if grid else "test")  # settings chosen on test images would look too good there
     check_data(recipe, split)
     executor = sweep_executor(jobs, address, note)
     sweeps: list[Sweep] = []
