@@ -32,7 +32,7 @@ pytestmark = [
 
 # at the default rate of the switches two epochs are chaotic: the last bit of a gradient decides which kernels remain
 RECIPE = """
-backbone = "wrn14_2"
+backbone = { name = "wrn14_2", size = 16, resize = 18 }
 domains = ["demo:fashion", "demo:signs"]
 budget = 0.5
 [training]
@@ -40,7 +40,7 @@ epochs = 2
 batch_size = 32
 lr = 0.02
 switch_lr = 3e-5
-checkpoint_seconds = 0.5
+checkpoint_seconds = 0.2
 """
 
 
