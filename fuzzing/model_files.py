@@ -116,9 +116,9 @@ def judge_batch(indices: range, seed: int, report: int) -> None:
             print(json.dumps([index, list(DAMAGE)[index % len(DAMAGE)], None]), file=lines, flush=True)
             kind, changed, content = damaged(index, seed)
             path.write_bytes(changed)
-            signal.alarm(MAX_SECONDS)  # not handled: it ends the process
+            signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)  # of processor time; not handled: it ends the process
             outcome = judge(path, kind, wholes[content])
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             print(json.dumps([index, kind, outcome]), file=lines, flush=True)
 
 
