@@ -4,8 +4,6 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 READY := .venv/.ready
 CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
-# the tests start many processes, and without bytecode files each of them compiles torch again
-unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo quick test sweep docs lint format setup requirements clean
 
@@ -44,7 +42,7 @@ setup: $(READY)
 
 $(READY): requirements.txt pyproject.toml samples/pyproject.toml $(wildcard native/*) | $(UV)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
-	$(UV) pip install --quiet --python $(BIN)/python -r requirements.txt
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable . --editable samples
 	touch $@
 
