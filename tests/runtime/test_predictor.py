@@ -241,12 +241,14 @@ def test_switching_between_domains_costs_less_than_a_millisecond(five_domains: P
 
     for name in predictor.domains:
         seconds(name)
-    staying, switching = [], []
-    for _ in range(25):
-        for name in ("a", "b"):  # the first call of each pair comes from the other domain, the second stays
+    staying, switching = [1.0], [2.0]
+    for _ in range(8):  # a busy machine makes any of them longer, none shorter: measure until both were undisturbed
+        for name in ("a", "b") * 25:  # the first call of each pair comes from the other domain, the second stays
             switching.append(seconds(name))
             staying.append(seconds(name))
-    assert min(switching) - min(staying) < 1e-3  # a busy machine makes any of them longer, none shorter
+        if min(switching) - min(staying) < 1e-3:
+            break
+    assert min(switching) - min(staying) < 1e-3
 
 
 @pytest.mark.slow
