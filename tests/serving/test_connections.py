@@ -129,7 +129,7 @@ def test_a_connection_too_many_is_told_to_come_later(tmp_path: Path) -> None:
 
 def test_the_connection_that_was_idle_longest_is_closed_first(tmp_path: Path) -> None:
     with live_service(tmp_path, max_connections=3) as live, ExitStack() as stack:
-        oldest, middle, newest = [_answered(live, stack) for _ in range(3)]
+        oldest, middle, newest = [_answered_in_time(live, stack) for _ in range(3)]
         oldest.sendall(HEALTH)  # active again: now the middle one is idle longest
         _read_response(oldest)
         time.sleep(0.2)  # the server notes the end of a response after it has sent it
@@ -141,6 +141,13 @@ def test_the_connection_that_was_idle_longest_is_closed_first(tmp_path: Path) ->
 
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def _answered_in_time(live: Live, stack: ExitStack) -> socket.socket:
+    """Return an answered connection, later than others by more than the server's clock, which counts milliseconds."""
+    connection = _answered(live, stack)
+    time.sleep(0.2)
+    return connection
 
 
 def _answered(live: Live, stack: ExitStack) -> socket.socket:
