@@ -140,7 +140,7 @@ class Training(Settings):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="of activations (default: bfloat16 on GPUs that support it)"
     )
-    compile: bool = Field(default=False, description="on a GPU, compile the network: a minute, then faster steps")
+    compile: bool = Field(default=False, description="on a GPU, compile the network first, for faster steps")
     cuda_graphs: bool = Field(default=True, description="on a GPU, record a step once and replay it")
     deterministic: bool = Field(default=False, description="on a GPU, equal runs end with equal bits, at some speed")
 

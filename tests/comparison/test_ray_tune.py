@@ -77,4 +77,6 @@ def test_a_worker_that_died_is_a_failure_and_each_trial_ends_once(receive: tuple
 
 def test_nothing_to_do_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.init", lambda **_options: pytest.fail("Ray was started"))
-    RayTune(2, None).run([], lambda _title: [], lambda _end: None)
+    ends: list[Ended] = []
+    RayTune(2, None).run([], lambda _title: [], ends.append)
+    assert ends == []

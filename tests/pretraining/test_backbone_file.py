@@ -1,8 +1,6 @@
 """A backbone that is trained here serves as a backbone: same features, own preprocessing, same bits after a resume."""
 
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,6 +26,7 @@ from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.observers import Observer
 from prunus.training.run import open_run
 from tests.conftest import write_domain
+from tests.makers.stopping import StopAt
 
 pretrain = partial(prunus.pretrain, device="cpu")  # bit for bit is a promise for CPUs only
 QUICK = (
@@ -36,18 +35,6 @@ QUICK = (
     "training.checkpoint_seconds=1000",
     "seed=3",
 )
-
-
-class _StopAt(Observer):
-    """Sends Ctrl-C after a step."""
-
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    @override
-    def stepped(self, step: int, epoch: int) -> None:
-        if step == self._step:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 class _Killed(Exception):  # noqa: N818  # not an error of the program
@@ -148,14 +135,14 @@ def test_an_interrupted_pretraining_continues_and_ends_with_the_same_bits(
 ) -> None:
     out = tmp_path / "new" / "leafy.safetensors"
     with pytest.raises(TrainingInterrupted, match=r"saved at step 3 of 8 in .*leafy; the same command continues"):
-        pretrain(_recipe(source), out, [_StopAt(3)], use_cache=False)
+        pretrain(_recipe(source), out, [StopAt(3)], use_cache=False)
     assert not out.exists()
     pretrain(_recipe(source), out, use_cache=False)
     ours, theirs = load_file(out), load_file(backbone)
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     out.unlink()
-    pretrain(_recipe(source), out, [_StopAt(1)], use_cache=False)  # it is finished: nothing is trained
+    pretrain(_recipe(source), out, [StopAt(1)], use_cache=False)  # it is finished: nothing is trained
     assert torch.equal(load_file(out)["head.weight"], theirs["head.weight"])
     with pytest.raises(TrainingError, match=r"holds a run of another recipe \(seed: 3 -> 0\)"):
         pretrain(pretraining_recipe(source, "wrn14_2", 16, 2, QUICK[:-1]), out)

@@ -2,9 +2,7 @@
 
 import json
 import multiprocessing
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 from typer.testing import CliRunner
-from typing_extensions import override
 
 from prunus.cli.app import app
 from prunus.config import Recipe
@@ -20,28 +17,16 @@ from prunus.errors import TrainingInterrupted
 from prunus.recipes import load_recipe, parse_recipe
 from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import read_checkpoint
-from prunus.training.observers import Observer
 from prunus.training.run import resume_run, start_run
 from tests.conftest import write_domain
 from tests.makers.killed_training import WRITING, Kill
+from tests.makers.stopping import StopAt
 
 pytestmark = pytest.mark.slow  # trains
 
 ROOT = Path(__file__).parents[2]
 KILLS = 20
 EPOCHS = 32
-
-
-class StopAt(Observer):
-    """Asks a run to stop after a step, as Ctrl-C would."""
-
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    @override
-    def stepped(self, step: int, epoch: int) -> None:
-        if step == self._step:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 def write_recipe(folder: Path, **training: object) -> Path:

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import nn
 
 import prunus
@@ -27,6 +30,7 @@ from prunus.training import run as runs
 from prunus.training.checkpoint import read_checkpoint
 from prunus.training.observers import Observer
 from prunus.training.run import check_recipe, open_run
+from tests.makers.stopping import StopAt
 
 pytestmark = pytest.mark.slow  # trains
 
@@ -52,25 +56,13 @@ def _same(first: Path, second: Path) -> bool:
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-class _StopAt(Observer):
-    """Sends a signal to this process after a step, as Ctrl-C would."""
-
-    def __init__(self, step: int, number: signal.Signals) -> None:
-        self._step, self._number = step, number
-
-    def stepped(self, step: int, epoch: int) -> None:
-        """Send it."""
-        if step == self._step:
-            os.kill(os.getpid(), self._number)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_saves_says_how_to_go_on_and_ends_the_same(
     recipe: Recipe, tmp_path: Path, number: signal.Signals
 ) -> None:
     start_run(recipe, tmp_path / "straight")
     with pytest.raises(TrainingInterrupted, match=r"saved at step 3 of 8; continue with: prunus train --resume"):
-        start_run(recipe, tmp_path / "stopped", [_StopAt(3, number)])
+        start_run(recipe, tmp_path / "stopped", [StopAt(3, number)])
     assert read_checkpoint(RunFolder(tmp_path / "stopped").checkpoint).position.step == 3
     resume_run(tmp_path / "stopped")
     assert _same(tmp_path / "straight", tmp_path / "stopped")
@@ -170,7 +162,7 @@ def test_a_backbone_with_dropout_resumes_exactly_too(recipe: Recipe, tmp_path: P
     recipe = recipe.model_copy(update={"backbone": backbone})
     start_run(recipe, tmp_path / "straight")
     with pytest.raises(TrainingInterrupted):
-        start_run(recipe, tmp_path / "stopped", [_StopAt(3, signal.SIGINT)])
+        start_run(recipe, tmp_path / "stopped", [StopAt(3, signal.SIGINT)])
     torch.rand(5)
     resume_run(tmp_path / "stopped")
     assert _same(tmp_path / "straight", tmp_path / "stopped")
@@ -259,7 +251,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_readable(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(TrainingInterrupted):
-        start_run(recipe, tmp_path / "run", [_StopAt(3, signal.SIGINT)])
+        start_run(recipe, tmp_path / "run", [StopAt(3, signal.SIGINT)])
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -328,3 +320,20 @@ def test_the_best_epoch_needs_validation_images(recipe: Recipe, setting: dict[st
         method = MethodChoice(name="ba2")
         with pytest.raises(RecipeError, match=r"remove training.keep and training.patience"):
             check_recipe(recipe.model_copy(update={"training": training, "method": method}))
+
+
+def test_a_run_that_keeps_its_best_epoch_is_opened_there_and_continues_from_the_last(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    training = recipe.training.model_copy(update={"keep": "best"})
+    start_run(recipe.model_copy(update={"training": training, "budget": 1.0}), tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    shutil.copy(folder.checkpoint, tmp_path / "last")
+    best = read_checkpoint(folder.best)
+    with torch.no_grad():
+        best.tensors["net/heads.0.bias"].fill_(7.0)  # unlike any other state of the run
+    header = safe_open(folder.best, framework="pt").metadata()  # type: ignore[no-untyped-call]
+    save_file(best.tensors, folder.best, header)
+    assert dict(open_run(tmp_path / "run").net.named_parameters())["heads.0.bias"].tolist() == [7.0, 7.0]
+    resume_run(tmp_path / "run")
+    assert folder.checkpoint.read_bytes() == (tmp_path / "last").read_bytes()

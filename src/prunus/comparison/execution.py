@@ -11,11 +11,8 @@ from prunus.errors import BackboneError, TrainingError, TrainingInterrupted
 from prunus.measure.evaluation import Evaluation
 from prunus.training.observers import Observer
 
-FAILURES = (
-    TrainingError,
-    BackboneError,
-    RuntimeError,
-)  # of one trial; RuntimeError: torch's, such as too little memory
+# of one trial; torch raises RuntimeError, for example when memory is short
+FAILURES = (TrainingError, BackboneError, RuntimeError)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from prunus.errors import MissingExtraError
 # Ray reads these when it is imported or started; only our own display is shown
 RAY_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # no statistics are sent to anyone
-    # a worker with no GPU of its own keeps CUDA_VISIBLE_DEVICES as it is; this is the default of newer versions, and
-    # older ones print a warning on every start until it is chosen
+    # a worker with no GPU of its own keeps CUDA_VISIBLE_DEVICES as it is
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",

@@ -18,7 +18,7 @@ def prepare_determinism(training: Training) -> None:
 
 @contextmanager
 def arithmetic(training: Training, device: torch.device) -> Iterator[None]:
-    """Choose torch's algorithms for a training run, and restore them and its random numbers afterwards."""
+    """Set torch's algorithms for training; restore them and the random numbers at the end."""
     on_gpu = device.type == "cuda"
     benchmark = torch.backends.cudnn.benchmark
     tf32 = torch.backends.cudnn.allow_tf32

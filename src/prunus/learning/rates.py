@@ -1,4 +1,4 @@
-"""The course of the learning rates over a training run, as a factor of those in the recipe."""
+"""Learning rate schedules: the factor by which a step scales the recipe's learning rates."""
 
 import math
 from collections.abc import Callable

@@ -57,7 +57,7 @@ class Portion:
 
 @dataclass(frozen=True)
 class Processes:
-    """All processes of a training run, seen from one of them; alone by default.
+    """The processes that train together, and the place of this one among them (default: it is alone).
 
     Args:
         rank: number of this process among all.

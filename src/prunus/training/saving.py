@@ -1,4 +1,4 @@
-"""What a training run saves, and when: the last state, the best state, and never a state that is not finite."""
+"""Save the last and the best state of a run, and refuse states that are not finite."""
 
 from __future__ import annotations
 
