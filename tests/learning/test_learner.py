@@ -6,17 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from prunus.backbone.probe import probe_network
-from prunus.backbone.zoo import Backbone
 from prunus.errors import TrainingError
-from prunus.images import Preprocess
 from prunus.learning.learner import Batch, Learner, copy_state, network_state
 from prunus.learning.rates import rate_factor
 from prunus.masks.binarize import binarize
-from prunus.methods.table import adapt, choose_method
-from tests.makers.tiny_training import CLASSES, tiny_net, tiny_recipe
+from tests.makers.tiny_training import tiny_net, tiny_recipe
 
 
 def _batch(domain: int, seed: int = 0) -> Batch:
@@ -68,23 +64,6 @@ def test_steps_equal_autograd_through_the_whole_loss_with_the_papers_formulas(na
         sgd.step()
     for found, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
-
-
-def test_the_sharing_loss_moves_the_switches_of_domains_that_are_not_in_the_batch() -> None:
-    net = tiny_net()
-    assert net.switches is not None
-    before = net.switches.scores_DM.detach().clone()
-    Learner(net, tiny_recipe()).step([_batch(0)])
-    assert not torch.equal(net.switches.scores_DM[1], before[1])
-
-
-def test_ba2_moves_only_the_domain_of_the_batch() -> None:
-    net = tiny_net("ba2")
-    assert net.switches is not None
-    before = net.switches.scores_DM.detach().clone()
-    Learner(net, tiny_recipe(method="ba2")).step([_batch(0)])
-    assert torch.equal(net.switches.scores_DM[1], before[1])
-    assert not torch.equal(net.switches.scores_DM[0], before[0])
 
 
 def test_a_mixed_batch_weighs_every_image_the_same() -> None:
@@ -145,17 +124,6 @@ def test_state_that_is_missing_or_of_another_shape_is_refused_by_name(saved: Ten
         copy_state(tensors, network_state(tiny_net()))
 
 
-def test_a_fixed_sharing_weight_stays_and_a_learned_one_climbs() -> None:
-    fixed, learned = Learner(tiny_net(), tiny_recipe(sharing={"weight": 0.5})), Learner(tiny_net(), tiny_recipe())
-    seen = []
-    for _ in range(3):
-        fixed.step([_batch(0)])
-        learned.step([_batch(0)])
-        seen.append(float(learned.sharing_multiplier))
-    assert float(fixed.sharing_multiplier) == 0.5
-    assert 0 < seen[0] < seen[1] < seen[2]
-
-
 def test_state_taken_out_and_put_back_goes_on_bit_for_bit() -> None:
     straight, recipe = Learner(tiny_net(), tiny_recipe()), tiny_recipe()
     for step in range(6):
@@ -170,28 +138,6 @@ def test_state_taken_out_and_put_back_goes_on_bit_for_bit() -> None:
     expected, found = straight.tensors(), second.tensors()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-
-
-@pytest.mark.parametrize("granularity", ["filter", "input_channel"])
-def test_coarse_switches_feel_the_losses_of_all_their_kernels(granularity: str) -> None:
-    """The same loss, written with autograd over kernels, gives the switches the same gradient."""
-    recipe = tiny_recipe(budget=0.3, granularity=granularity, training={"dual_rate": 3.0, "lr": 0.1, "momentum": 0})
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    backbone = Backbone(
-        "t", network, Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1)), probe_network(network, 9)
-    )
-    nets = [adapt(backbone, CLASSES, "union", options=choose_method(recipe).options) for _ in range(2)]
-    Learner(nets[0], recipe).step([_batch(1)])
-    ours, theirs = nets[0].switches, nets[1].switches
-    assert ours is not None
-    assert theirs is not None
-    usage = binarize(theirs.layout.spread(theirs.scores_DM))
-    violations = usage[1].mean() - 0.3, (1 - (1 - usage[0]) * (1 - usage[1])).mean() - 0.3
-    loss = F.cross_entropy(nets[1](_batch(1).images, "b"), _batch(1).labels)
-    loss = loss + sum(3.0 * float(v.detach()) * v for v in violations)
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(ours.scores_DM.grad, theirs.scores_DM.grad, rtol=1e-4, atol=1e-7)
 
 
 def test_accumulated_gradients_are_those_of_the_whole_batch_where_norms_do_not_mix_images() -> None:

@@ -124,7 +124,7 @@ class _Poison(Observer):
 
     def stepped(self, step: int, epoch: int) -> None:
         if step == self.step:
-            self.learner.sharing_multiplier.fill_(torch.inf)
+            self.learner.constraints.sharing_multiplier.fill_(torch.inf)
 
 
 def test_state_that_is_not_finite_is_never_saved_although_the_loss_is(tmp_path: Path) -> None:

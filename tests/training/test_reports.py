@@ -17,8 +17,8 @@ def _learner() -> Learner:
         switches.scores_DM[0, :6] = 1.0
         switches.scores_DM[1, 4:12] = 1.0
     learner.tally_D3[0] = torch.tensor([8.0, 3.0, 4.0])
-    learner.budget_multiplier_D.copy_(torch.tensor([0.5, 0.25]))
-    learner.sharing_multiplier.fill_(0.75)
+    learner.constraints.budget_multiplier_D.copy_(torch.tensor([0.5, 0.25]))
+    learner.constraints.sharing_multiplier.fill_(0.75)
     return learner
 
 

@@ -1,6 +1,6 @@
 """One optimizer step on a batch of one or more domains, and all the state that a step changes.
 
-Legend: D = domains, M = switches of a domain, K = kernels, B = batch.
+Legend: D = domains, M = switches of a domain.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +13,9 @@ from torch import Tensor
 
 from prunus.config import Recipe, Training
 from prunus.errors import TrainingError
+from prunus.learning.constraints import Constraints
 from prunus.learning.row_adam import RowAdam
-from prunus.losses.budget import budget_constraint
-from prunus.losses.duals import ascend
-from prunus.losses.sharing import PENALTIES, find_sharing_loss
 from prunus.masks.network import MultiDomainNet
-from prunus.masks.switches import Switches
 from prunus.methods.table import choose_method
 from prunus.parallel.processes import ALONE, Portion, Processes
 from prunus.parallel.synced_norms import SyncedNorms
@@ -50,7 +47,7 @@ class Batch:
 
 
 class Learner:
-    """A network with its optimizers and multipliers; `step` is the whole method of the paper."""
+    """A network with its optimizers and constraints; `step` is the whole method of the paper."""
 
     def __init__(self, net: MultiDomainNet, recipe: Recipe, processes: Processes = ALONE) -> None:
         self.net = net
@@ -74,12 +71,10 @@ class Learner:
         net.to(memory_format=self._format)
         self.switch_lr = torch.tensor(training.switch_lr, dtype=torch.float64, device=net.device)
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
-        self._add_constraints = torch.compile(self._constrain) if on_gpu else self._constrain
+        self.constraints = Constraints(self.chosen, recipe.budget, training.dual_rate, len(net.domains)).to(net.device)
+        add = self.constraints.add_gradients
+        self._add_constraints = torch.compile(add) if on_gpu else add
         self.adams = [RowAdam(parameter) for parameter in rows]
-        self.sharing = find_sharing_loss(self.chosen.sharing) if self.chosen.sharing else None
-        self.budget_multiplier_D = torch.zeros(len(net.domains), device=net.device)
-        start = 0.0 if self.chosen.weight == "learned" else self.chosen.weight
-        self.sharing_multiplier = torch.tensor(start, device=net.device)
         # what methods update by the mean of a batch; norms are apart
         self._means = [b for adapter in net.adapters for b in adapter.buffers(recurse=False) if b.is_floating_point()]
         # this epoch's sum of losses, correct answers and images seen, of this process
@@ -159,31 +154,6 @@ class Learner:
         gradients = [*(gradient_DM[domain] for gradient_DM, domain in rows if gradient_DM is not None), *others]
         self.processes.sum_([gradient for gradient in gradients if gradient is not None])
 
-    def _constrain(self, switches: Switches, active_D: Tensor) -> Tensor:
-        """Add the gradients of the budget and sharing losses; return which domains' switches move."""
-        gradient_DM = switches.scores_DM.grad
-        mask_DK = switches.kernel_masks()
-        assert gradient_DM is not None
-        budget = self.recipe.budget
-        rate = self.recipe.training.dual_rate
-        if self.chosen.method.has_budget:
-            limit = budget_constraint(mask_DK, budget)
-            climbed_D = ascend(self.budget_multiplier_D, limit.violation[:, 0], rate)
-            self.budget_multiplier_D.copy_(torch.where(active_D, climbed_D, self.budget_multiplier_D))
-            by_kernel_D1 = limit.loss_gradient((self.budget_multiplier_D * active_D)[:, None])
-            gradient_DM += switches.layout.gather(by_kernel_D1.expand(mask_DK.shape))
-        if self.sharing:
-            shared = self.sharing(mask_DK, budget)
-            if self.chosen.weight == "learned":
-                self.sharing_multiplier.copy_(ascend(self.sharing_multiplier, shared.violation, rate))
-            pulled_DM = switches.layout.gather(shared.loss_gradient(self.sharing_multiplier))
-            if self.chosen.sharing in PENALTIES:
-                gradient_DM += pulled_DM * active_D[:, None]
-                return active_D
-            gradient_DM += pulled_DM
-            return active_D | (shared.violation > 0)  # it moves all domains, not only those of the batch
-        return active_D
-
     def _count(self, batch: Batch, loss: Tensor, logits: Tensor) -> None:
         correct = (logits.argmax(1) == batch.labels).sum()
         seen = torch.full_like(loss, len(batch.labels))
@@ -208,8 +178,8 @@ class Learner:
                 state[f"momentum/{names[id(parameter)]}"] = entry["momentum_buffer"]
         for adam in self.adams:
             state |= {f"adam/{names[id(adam.parameter)]}/{name}": tensor for name, tensor in adam.tensors().items()}
-        duals = {"budget": self.budget_multiplier_D, "sharing": self.sharing_multiplier}
-        return state | {f"multiplier/{name}": tensor for name, tensor in duals.items()} | {"tally": self.tally_D3}
+        state |= {f"multiplier/{name}": tensor for name, tensor in self.constraints.tensors().items()}
+        return state | {"tally": self.tally_D3}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from state that `tensors` returned."""

@@ -93,10 +93,10 @@ def _numbers(learner: Learner) -> Tensor:
     switches = learner.net.switches
     count = len(learner.net.domains)
     mask_DK = switches.kernel_masks() if switches else torch.ones(count, 1, device=learner.net.device).bool()
-    columns_D5 = torch.cat(
-        [learner.whole_tally(), mask_DK.double().mean(1)[:, None], learner.budget_multiplier_D.double()[:, None]], 1
-    )
-    shares = [mask_DK.any(0).double().mean(), mask_DK.all(0).double().mean(), learner.sharing_multiplier.double()]
+    used_D1 = mask_DK.double().mean(1)[:, None]
+    constraints = learner.constraints
+    columns_D5 = torch.cat([learner.whole_tally(), used_D1, constraints.budget_multiplier_D.double()[:, None]], 1)
+    shares = [mask_DK.any(0).double().mean(), mask_DK.all(0).double().mean(), constraints.sharing_multiplier.double()]
     return torch.cat([columns_D5.flatten(), torch.stack(shares)])
 
 

@@ -1,0 +1,140 @@
+"""What the budget and sharing losses add to the scores' gradients, against autograd, and whose switches they move."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from prunus.backbone.probe import probe_network
+from prunus.backbone.zoo import Backbone
+from prunus.images import Preprocess
+from prunus.learning.constraints import Constraints
+from prunus.learning.learner import Batch, Learner
+from prunus.masks.binarize import binarize
+from prunus.masks.switches import Switches
+from prunus.methods.table import adapt, choose_method
+from tests.makers.tiny_training import CLASSES, tiny_net, tiny_recipe
+
+ALL = torch.tensor([True, True])
+FIRST = torch.tensor([True, False])
+
+
+def _batch(domain: int, seed: int = 0) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    return Batch(domain, torch.randn(4, 3, 9, 9, generator=generator), torch.tensor([0, 1, 1, 0]))
+
+
+def _constraints(budget: float | None = 0.3, rate: float = 2.0, **changes: object) -> Constraints:
+    return Constraints(choose_method(tiny_recipe(**changes)), budget, rate, len(CLASSES))
+
+
+def _switches() -> Switches:
+    """Return the switches of the tiny network, about half of them on, with a gradient of 0."""
+    switches = tiny_net().switches
+    assert switches is not None
+    switches.scores_DM.grad = torch.zeros_like(switches.scores_DM)
+    return switches
+
+
+def _gradient(constraints: Constraints, active_D: torch.Tensor) -> tuple[torch.Tensor, list[bool]]:
+    switches = _switches()
+    moved_D = constraints.add_gradients(switches, active_D)
+    assert switches.scores_DM.grad is not None
+    return switches.scores_DM.grad, moved_D.tolist()
+
+
+def test_a_budget_presses_all_switches_of_the_batchs_domains_alike() -> None:
+    gradient_DM, moved = _gradient(constraints := _constraints(method="ba2"), FIRST)
+    mask_DM = _switches().masks()
+    multiplier = 2.0 * (float(mask_DM[0].float().mean()) - 0.3)
+    assert constraints.budget_multiplier_D.tolist() == pytest.approx([multiplier, 0.0])
+    torch.testing.assert_close(gradient_DM[0], torch.full_like(gradient_DM[0], multiplier / mask_DM.shape[1]))
+    assert not gradient_DM[1].any()
+    assert moved == [True, False]
+
+
+@pytest.mark.parametrize("method", ["ba2", "union"])
+@pytest.mark.parametrize("budget", [None, 1.0])
+def test_without_a_limit_nothing_presses(method: str, budget: float | None) -> None:
+    gradient_DM, moved = _gradient(_constraints(budget, method=method), FIRST)
+    assert not gradient_DM.any()
+    assert moved == [True, False]
+
+
+def test_a_sharing_loss_that_holds_moves_only_the_batchs_domains() -> None:
+    constraints = _constraints(method="jaccard")
+    switches = _switches()
+    with torch.no_grad():
+        switches.scores_DM[1] = switches.scores_DM[0]  # the same kernels: the Jaccard loss is 0
+    assert constraints.add_gradients(switches, FIRST).tolist() == [True, False]
+    assert float(constraints.sharing_multiplier) == 0.0
+
+
+def test_a_penalty_of_fixed_weight_leaves_domains_outside_the_batch_alone() -> None:
+    constraints = _constraints(None, method="ba2", sharing={"loss": "soft_overlap", "weight": 3.0})
+    gradient_DM, moved = _gradient(constraints, FIRST)
+    assert gradient_DM[0].any()
+    assert not gradient_DM[1].any()
+    assert moved == [True, False]
+    assert float(constraints.sharing_multiplier) == 3.0
+
+
+def test_multipliers_are_saved_under_their_names() -> None:
+    constraints = _constraints()
+    _gradient(constraints, ALL)
+    assert constraints.tensors().keys() == {"budget", "sharing"}
+    assert constraints.tensors()["budget"] is constraints.budget_multiplier_D
+    assert float(constraints.tensors()["sharing"]) > 0
+    learner = Learner(tiny_net(), tiny_recipe())
+    assert learner.tensors()["multiplier/budget"] is learner.constraints.budget_multiplier_D
+    assert learner.tensors()["multiplier/sharing"] is learner.constraints.sharing_multiplier
+
+
+def test_the_sharing_loss_moves_the_switches_of_domains_that_are_not_in_the_batch() -> None:
+    net = tiny_net()
+    assert net.switches is not None
+    before = net.switches.scores_DM.detach().clone()
+    Learner(net, tiny_recipe()).step([_batch(0)])
+    assert not torch.equal(net.switches.scores_DM[1], before[1])
+
+
+def test_ba2_moves_only_the_domain_of_the_batch() -> None:
+    net = tiny_net("ba2")
+    assert net.switches is not None
+    before = net.switches.scores_DM.detach().clone()
+    Learner(net, tiny_recipe(method="ba2")).step([_batch(0)])
+    assert torch.equal(net.switches.scores_DM[1], before[1])
+    assert not torch.equal(net.switches.scores_DM[0], before[0])
+
+
+def test_a_fixed_sharing_weight_stays_and_a_learned_one_climbs() -> None:
+    fixed, learned = Learner(tiny_net(), tiny_recipe(sharing={"weight": 0.5})), Learner(tiny_net(), tiny_recipe())
+    seen = []
+    for _ in range(3):
+        fixed.step([_batch(0)])
+        learned.step([_batch(0)])
+        seen.append(float(learned.constraints.sharing_multiplier))
+    assert float(fixed.constraints.sharing_multiplier) == 0.5
+    assert 0 < seen[0] < seen[1] < seen[2]
+
+
+@pytest.mark.parametrize("granularity", ["filter", "input_channel"])
+def test_coarse_switches_feel_the_losses_of_all_their_kernels(granularity: str) -> None:
+    """The same loss, written with autograd over kernels, gives the switches the same gradient."""
+    recipe = tiny_recipe(budget=0.3, granularity=granularity, training={"dual_rate": 3.0, "lr": 0.1, "momentum": 0})
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    backbone = Backbone(
+        "t", network, Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1)), probe_network(network, 9)
+    )
+    nets = [adapt(backbone, CLASSES, "union", options=choose_method(recipe).options) for _ in range(2)]
+    Learner(nets[0], recipe).step([_batch(1)])
+    ours, theirs = nets[0].switches, nets[1].switches
+    assert ours is not None
+    assert theirs is not None
+    usage = binarize(theirs.layout.spread(theirs.scores_DM))
+    violations = usage[1].mean() - 0.3, (1 - (1 - usage[0]) * (1 - usage[1])).mean() - 0.3
+    loss = F.cross_entropy(nets[1](_batch(1).images, "b"), _batch(1).labels)
+    loss = loss + sum(3.0 * float(v.detach()) * v for v in violations)
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(ours.scores_DM.grad, theirs.scores_DM.grad, rtol=1e-4, atol=1e-7)
