@@ -16,8 +16,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from prunus.arrays import DType
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.dtypes import STORED, DType
+from prunus.bundle.dtypes import STORED
 from prunus.bundle.file import bundle_bytes
 from prunus.bundle.index import encode_index
 from prunus.evaluation.packing import pack_run

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.random_models import random_model
+from prunus.arrays import DType
 from prunus.backbone.zoo import Backbone, load_backbone
-from prunus.bundle.dtypes import DType
 from prunus.bundle.file import write_bundle
 from prunus.config import BackboneChoice
 from prunus.errors import PrunusError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from prunus.config import DomainChoice, Recipe
+from prunus.config import Budget, DomainChoice, Recipe
 from prunus.errors import RecipeError, UnknownNameError
 from prunus.recipes import load_recipe, parse_recipe, recipe_differences
 
@@ -45,7 +45,7 @@ def test_what_is_given_replaces_the_default() -> None:
         training={"epochs": 7, "lr_drops": [0.5, 0.9], "strategy": "mixed"},
         evaluation={"crops": "paper"},
     )
-    assert (recipe.budget, recipe.seed) == (0.5, 3)
+    assert (recipe.budget.kernels, recipe.seed) == (0.5, 3)
     assert (recipe.backbone.name, recipe.backbone.size, recipe.backbone.resize) == ("wrn28_4", 32, 40)
     assert (recipe.sharing.loss, recipe.sharing.weight) == ("jaccard", 2.0)
     assert (recipe.training.epochs, recipe.training.lr_drops, recipe.training.strategy) == (7, (0.5, 0.9), "mixed")
@@ -75,14 +75,16 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(
 
 @pytest.mark.parametrize("budget", [0, 1.5, -1, "a", float("nan"), True, [0.5]])
 def test_a_budget_that_is_no_share_is_refused_with_what_was_given(budget: object) -> None:
-    with pytest.raises(RecipeError, match=r"^recipe key 'budget': Input should be .*, got ") as caught:
+    with pytest.raises(
+        RecipeError, match=r"^recipe key 'budget(\.kernels)?': (Input should|expected) .*, got "
+    ) as caught:
         parse(budget=budget)
     assert str(caught.value).endswith(repr(budget))
 
 
 @pytest.mark.parametrize("budget", [1, 1e-9])
 def test_the_whole_backbone_and_the_smallest_share_are_budgets(budget: float) -> None:
-    assert parse(budget=budget).budget == budget
+    assert parse(budget=budget).budget.kernels == budget
 
 
 @pytest.mark.parametrize("key", ["lr", "switch_lr", "dual_rate"])
@@ -178,7 +180,7 @@ def test_a_recipe_named_by_a_relative_path_gets_absolute_paths(
 def test_overrides_reach_nested_keys_and_take_any_toml_value(recipe_file: Path) -> None:
     overrides = ["training.epochs=5", "budget=0.5", "training.lr_drops=[0.25, 0.5]", "skip_bad_images=true"]
     recipe = load_recipe(recipe_file, overrides)
-    assert (recipe.training.epochs, recipe.budget) == (5, 0.5)
+    assert (recipe.training.epochs, recipe.budget.kernels) == (5, 0.5)
     assert (recipe.training.lr_drops, recipe.skip_bad_images) == ((0.25, 0.5), True)
 
 
@@ -237,7 +239,7 @@ def test_differences_name_key_and_both_values() -> None:
 def test_a_recipe_cannot_be_changed() -> None:
     recipe = parse()
     with pytest.raises(ValidationError, match="frozen"):
-        recipe.budget = 0.5
+        recipe.budget = Budget(kernels=0.5)
     with pytest.raises(ValidationError, match="frozen"):
         recipe.training.epochs = 5
 

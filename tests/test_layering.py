@@ -19,8 +19,9 @@ CROWDED = {"methods", "serving", "verbs"}  # one file per command, method or rou
 
 # room: the rooms that it imports, besides the open ones
 TABLE = """
+amounts:
 arrays:
-config:
+config: amounts
 errors:
 run_folder:
 version:

@@ -6,13 +6,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from prunus.amounts import parse_bytes, parse_count, parse_share, write_bytes, write_count
+from prunus.arrays import DType
 
 DEMO_PREFIX = "demo:"
 UNMIRRORED = frozenset({"dtd", "gtsrb", "gtsr", "omniglot", "svhn"})  # the paper does not mirror these domains
 
-Share = Annotated[float, Field(gt=0, le=1)]
-Strategy = Literal["round_robin", "alternate", "mixed", "individual"]
+Share = Annotated[float, BeforeValidator(parse_share), Field(gt=0, le=1)]
+Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0)]
+Macs = Annotated[int, BeforeValidator(parse_count), Field(gt=0)]
+Strategy = Literal["shuffled", "round_robin", "alternate", "mixed", "individual"]
 Crops = Literal[1, 5, 10, "paper"]
 Schedule = Literal["step", "cosine", "constant"]
 Policy = Literal["random_resized_crop", "color_jitter", "rand_augment", "trivial_augment"]
@@ -101,6 +115,61 @@ class Sharing(Settings):
     )
 
 
+class Budget(Settings):
+    """The limits of the finished model; a plain share limits the kernels."""
+
+    kernels: Share | None = Field(default=None, description="share of the 2-D kernels that all domains together use")
+    weights: Share | None = Field(default=None, description="share of the convolution weights, likewise")
+    bytes: Bytes | None = Field(default=None, description='size of the model file, such as "1 MB"')
+    macs: Macs | dict[str, Macs] | None = Field(
+        default=None, description='multiply-accumulates of one image, such as "20 M"; one value, or one per domain'
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_share(cls, value: object) -> object:
+        return {"kernels": value} if isinstance(value, (int, float, str)) else value
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Budget:
+        if not self.limits():
+            raise ValueError(f"a budget needs at least one of {', '.join(type(self).model_fields)}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _short(self, serialize: SerializerFunctionWrapHandler) -> float | dict[str, object]:
+        limits = {key: value for key, value in serialize(self).items() if value is not None}
+        return limits["kernels"] if list(limits) == ["kernels"] else limits
+
+    def limits(self) -> dict[str, float | int | dict[str, int]]:
+        """Return the limits that are set, by name."""
+        return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+
+    @property
+    def only_kernels(self) -> float | None:
+        """The share of kernels if nothing else is limited."""
+        return self.kernels if list(self.limits()) == ["kernels"] else None
+
+    @property
+    def label(self) -> str:
+        """The limits in a form for the names of folders and rows: "0.25", or "bytes=1000000-macs=20000000"."""
+        if self.only_kernels:
+            return f"{self.only_kernels:.12g}"
+        flat = {"macs": "_".join(f"{k}{v}" for k, v in self.macs.items())} if isinstance(self.macs, dict) else {}
+        return "-".join(f"{key}={value}" for key, value in (self.limits() | flat).items())
+
+    def __str__(self) -> str:
+        """Write all limits, as in "25% of the kernels, 1 MB"."""
+        macs = self.macs.items() if isinstance(self.macs, dict) else [("", self.macs)] if self.macs else []
+        parts = [
+            *([f"{self.kernels:.12g} of the kernels"] if self.kernels else []),
+            *([f"{self.weights:.12g} of the weights"] if self.weights else []),
+            *([write_bytes(self.bytes)] if self.bytes else []),
+            *(f"{write_count(count)} MACs{f' in {domain}' if domain else ''}" for domain, count in macs),
+        ]
+        return ", ".join(parts)
+
+
 class Training(Settings):
     """Length, learning rates and order of training; the defaults are the paper's."""
 
@@ -166,10 +235,14 @@ class Recipe(Settings):
     benchmark: str | None = None
     root: str | None = Field(default=None, description="folder with the benchmark's data")
     method: MethodChoice | None = Field(default=None, description="(default: the one that sharing.loss implies)")
-    budget: Share = 0.25
+    budget: Budget = Field(default=Budget(kernels=0.25), description="share of the kernels, or a table of limits")
+    dtype: DType = Field(default="float32", description="type of the numbers in the finished model file")
     granularity: Granularity | None = Field(default=None, description="what one switch controls (default: kernel)")
     sharing: Sharing = Sharing()
     init: str | None = Field(default=None, description="folder of a run whose network this one starts from")
+    teacher: str | None = Field(
+        default=None, description='folder of a run whose answers this one learns too, or "finetune" to train one first'
+    )
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
     seed: int = Field(default=0, ge=0, lt=2**32)

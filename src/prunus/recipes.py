@@ -13,6 +13,7 @@ from prunus.benchmarks import Benchmark, find_benchmark
 from prunus.config import (
     DEMO_PREFIX,
     BackboneChoice,
+    Budget,
     DomainChoice,
     Evaluation,
     Recipe,
@@ -28,7 +29,10 @@ else:
     import tomli as tomllib
 
 
-SHORT = ("backbone", "method")  # tables that may be written as their name only
+# tables that may be written as the value of one key only
+SHORT = {"backbone": "name", "method": "name", "budget": "kernels"}
+PATHS = ("root", "init", "teacher")
+TRAINED_FIRST = "finetune"  # a teacher that is not a path
 
 
 def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Recipe:
@@ -114,12 +118,12 @@ def _benchmark_domain(benchmark: Benchmark, root: str, size: object, domain: Map
 
 def _override(content: dict[str, object], override: str) -> None:
     key, value = parse_assignment(override, "training.epochs=5")
-    if key in ("root", "init"):  # relative to the working directory, not to the recipe
+    if key in PATHS and value != TRAINED_FIRST:  # relative to the working directory, not to the recipe
         value = str(Path(str(value)).expanduser().absolute())
     *tables, last = key.split(".")
     for depth, table in enumerate(tables):
-        if table in SHORT and isinstance(content.get(table), str):
-            content[table] = {"name": content[table]}
+        if table in SHORT and isinstance(value_of := content.get(table), (str, int, float)):
+            content[table] = {SHORT[table]: value_of}
         inner = content.setdefault(table, {})
         if not isinstance(inner, dict):
             raise RecipeError(f"override {override!r}: {'.'.join(tables[: depth + 1])} is not a table in this recipe")
@@ -144,7 +148,7 @@ def parse_value(text: str) -> Any:  # noqa: ANN401  # any TOML value
 
 
 def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
-    """Make the paths of domains, weights, root and init absolute."""
+    """Make the paths of domains, weights and other runs absolute."""
     domains = tuple(
         domain
         if domain.path.startswith(DEMO_PREFIX)
@@ -154,9 +158,10 @@ def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
     backbone = recipe.backbone
     if backbone.weights not in ("pretrained", "random"):
         backbone = backbone.model_copy(update={"weights": str((base / backbone.weights).resolve())})
-    root = recipe.root if recipe.root is None else str((base / recipe.root).resolve())
-    init = recipe.init if recipe.init is None else str((base / recipe.init).resolve())
-    return recipe.model_copy(update={"domains": domains, "backbone": backbone, "root": root, "init": init})
+    paths = {key: str((base / path).resolve()) for key in PATHS if (path := getattr(recipe, key))}
+    if recipe.teacher == TRAINED_FIRST:
+        del paths["teacher"]
+    return recipe.model_copy(update={"domains": domains, "backbone": backbone, **paths})
 
 
 def _explain(error: ValidationError) -> RecipeError | UnknownNameError:
@@ -179,6 +184,7 @@ def _known_keys(parents: Sequence[str | int]) -> list[str]:
     models: dict[str, type[Settings]] = {
         "backbone": BackboneChoice,
         "domains": DomainChoice,
+        "budget": Budget,
         "sharing": Sharing,
         "training": Training,
         "evaluation": Evaluation,

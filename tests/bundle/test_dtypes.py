@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunus.bundle.dtypes import DType, encode, widened
+from prunus.arrays import DType
+from prunus.bundle.dtypes import encode, widened
 
 
 @given(st.lists(st.floats(-60000, 60000, width=32), min_size=1, max_size=40))

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
+from prunus.arrays import DType
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.dtypes import STORED, DType, widened
+from prunus.bundle.dtypes import STORED, widened
 from prunus.bundle.file import bundle_bytes, bundle_size, read_bundle, write_bundle
 from prunus.errors import BundleError, UnknownNameError
 from tests.makers.graph_bundles import random_bundle, varied_graph

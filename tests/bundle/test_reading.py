@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from prunus.arrays import Array
+from prunus.arrays import Array, DType
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.dtypes import DType
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.errors import BundleError

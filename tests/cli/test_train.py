@@ -51,7 +51,7 @@ def test_flags_become_settings_of_the_recipe(
 ) -> None:
     output = _train("recipe.toml", "--out", "runs/a", "--set", "budget=0.5", *flags)
     recipe, out, _, device, use_cache = calls[0]
-    assert (recipe.training.splits, recipe.skip_bad_images, recipe.budget) == (splits, skips, 0.5)
+    assert (recipe.training.splits, recipe.skip_bad_images, recipe.budget.kernels) == (splits, skips, 0.5)
     assert (out, device, use_cache) == (Path("runs/a"), "auto", True)
     assert output == "Done. Next: prunus evaluate runs/a\n"
 

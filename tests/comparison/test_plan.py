@@ -29,7 +29,7 @@ def recipe() -> Recipe:
         (("ba2:sharing=jaccard",), (0.5,), 'use method = "jaccard"'),
         (("ba2:sharing=soft_overlap:weight=learned",), (0.5,), "cannot be learned"),
         (("hard_sharing:layers=middle",), (0.5,), "'early', 'late' or 'random'"),
-        (("union",), (1.5,), "recipe key 'budget'"),
+        (("union",), (1.5,), "recipe key 'budget"),
         ((), (0.5,), "at least one method"),
         (("",), (0.5,), "at least one method"),
         (("taps:name=bn",), (0.5,), "an option is written method:key=value"),
@@ -65,7 +65,7 @@ def test_the_same_method_written_in_several_ways_is_one_row(recipe: Recipe) -> N
 def test_baselines_come_first_and_only_the_method_and_budget_differ(recipe: Recipe) -> None:
     entries = plan_comparison(recipe, ("union", "bn"), (0.5, 0.25))
     assert [entry.name for entry in entries] == ["feature", "bn", "finetune", "union-0.5", "union-0.25"]
-    assert [entry.recipe.budget for entry in entries[3:]] == [0.5, 0.25]
+    assert [entry.recipe.budget.kernels for entry in entries[3:]] == [0.5, 0.25]
     assert {entry.recipe.seed for entry in entries} == {3}
     assert {entry.recipe.domains for entry in entries} == {recipe.domains}
 
@@ -122,7 +122,7 @@ def test_a_sweep_is_the_product_of_methods_budgets_grid_and_seeds(recipe: Recipe
     ]
     assert len(entries) == 2 * len(groups)
     last = entries[-1]
-    assert (last.recipe.training.lr, last.recipe.budget, last.recipe.seed) == (0.05, 0.25, 1)
+    assert (last.recipe.training.lr, last.recipe.budget.kernels, last.recipe.seed) == (0.05, 0.25, 1)
     assert last.options == {"training.lr": 0.05}
 
 
@@ -132,7 +132,7 @@ def test_a_sweep_without_choices_is_the_recipe_itself() -> None:
     (entry,) = plan_trials(soft, Choices())
     assert entry.name == "ba2-sharing=soft_overlap-weight=5.0-0.4"
     assert entry.recipe.sharing == soft.sharing
-    assert entry.recipe.budget == 0.4
+    assert entry.recipe.budget.kernels == 0.4
 
 
 def test_unknown_keys_of_a_grid_are_refused(recipe: Recipe) -> None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from prunus.arrays import DType
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.dtypes import DType
 from prunus.bundle.file import bundle_bytes, read_bundle, write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice

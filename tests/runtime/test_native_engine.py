@@ -8,9 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from prunus.arrays import Floats
+from prunus.arrays import DType, Floats
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.dtypes import DType
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.errors import BundleError
 from prunus.graph.operations import OPERATIONS, ActivationName

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunus.arrays import Array, Bools, Bytes, Floats
+from prunus.arrays import Array, Bools, Bytes, DType, Floats
 from prunus.bundle.bits import unpack_bits
-from prunus.bundle.dtypes import STORED, DType, widened
+from prunus.bundle.dtypes import STORED, widened
 from prunus.bundle.kernel_order import from_stored, to_stored
 from prunus.bundle.manifest import Manifest
 from prunus.errors import UnknownNameError

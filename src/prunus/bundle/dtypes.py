@@ -1,12 +1,9 @@
 """The number types of a file: float32, or float16 and bfloat16 in half as many bytes."""
 
-from typing import Literal
-
 import numpy as np
 
-from prunus.arrays import Array, Floats
+from prunus.arrays import Array, DType, Floats
 
-DType = Literal["float32", "float16", "bfloat16"]
 STORED: dict[DType, np.dtype[np.generic]] = {
     "float32": np.dtype(np.float32),
     "float16": np.dtype(np.float16),

@@ -8,10 +8,10 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors.numpy import save
 
-from prunus.arrays import Array, Bytes
+from prunus.arrays import Array, Bytes, DType
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.container import METADATA_KEY, check_parts, container_size, header_text, parse_json, read_container
-from prunus.bundle.dtypes import STORED, DType, all_finite, encode
+from prunus.bundle.dtypes import STORED, all_finite, encode
 from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry
 from prunus.bundle.index import encode_index
 from prunus.bundle.reading import check_arrays, file_arrays, read_arrays

@@ -7,7 +7,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from prunus.bundle.dtypes import STORED, DType
+from prunus.arrays import DType
+from prunus.bundle.dtypes import STORED
 from prunus.bundle.index import Code
 from prunus.bundle.manifest import Manifest, ManifestPart
 from prunus.graph.limits import FREE_WEIGHTS, MAX_ARRAYS, MAX_SWITCHES, MAX_WEIGHTS, WEIGHTS_PER_BYTE

@@ -17,7 +17,7 @@ from prunus.report.tables import megabytes, percent
 from prunus.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from prunus.bundle.dtypes import DType
+    from prunus.arrays import DType
 
 
 def train(

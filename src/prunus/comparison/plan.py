@@ -68,7 +68,7 @@ def plan_trials(recipe: Recipe, choices: Choices, required: Sequence[str] = ()) 
     grid = parse_grid(choices.grid)
     entries: dict[str, Entry] = {}
     for name, settings in _variants(recipe, choices.methods, required):
-        budgets = choices.budgets or (recipe.budget,)
+        budgets = choices.budgets or (recipe.budget.model_dump(mode="json"),)
         for budget, values in itertools.product(budgets if METHODS[name].has_budget else (None,), grid):
             for entry in _seeded(recipe, _entry(recipe, name, settings, budget, values), choices.seeds):
                 entries[entry.name] = entry
@@ -134,7 +134,7 @@ def _split(variant: str) -> tuple[str, Values]:
     return name, settings
 
 
-def _entry(recipe: Recipe, name: str, settings: Values, budget: float | None, grid: Values) -> Entry:
+def _entry(recipe: Recipe, name: str, settings: Values, budget: JsonValue, grid: Values) -> Entry:
     """Replace the method, sharing loss and budget of a recipe, and the keys of a grid."""
     values = dict(settings)
     content = recipe.model_dump(mode="json", exclude={"method", "sharing", "budget"})
@@ -143,11 +143,13 @@ def _entry(recipe: Recipe, name: str, settings: Values, budget: float | None, gr
         sharing = {"weight": recipe.sharing.weight} | sharing
     if "granularity" not in METHODS[name].options.model_fields:
         del content["granularity"]
-    content |= {"method": {"name": name, **values}, "sharing": sharing} | ({} if budget is None else {"budget": budget})
+    content |= {"method": {"name": name, **values}, "sharing": sharing}
+    if budget is not None:
+        content["budget"] = budget
     planned = with_method(parse_recipe(with_values(content, grid)))
     options = changed_options(planned) | dict(grid)
     parts = [f"{key}={value}".replace("/", "_") for key, value in options.items()]
-    group = "-".join([name, *parts, *([] if budget is None else [f"{budget:.12g}"])])
+    group = "-".join([name, *parts, *([] if budget is None else [planned.budget.label])])
     return Entry(group, planned, group, options)
 
 

@@ -8,6 +8,7 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import DEMO_PREFIX, Recipe
 from prunus.lowering.pack import pack
+from prunus.recipes import PATHS
 from prunus.training.run import TrainedRun
 from prunus.version import __version__
 
@@ -39,6 +40,5 @@ def public_recipe(recipe: Recipe) -> Recipe:
         for choice in recipe.domains
     ]
     backbone = recipe.backbone.model_copy(update={"weights": Path(recipe.backbone.weights).name})
-    root = recipe.root and Path(recipe.root).name
-    init = recipe.init and Path(recipe.init).name
-    return recipe.model_copy(update={"domains": tuple(domains), "backbone": backbone, "root": root, "init": init})
+    paths = {key: Path(path).name for key in PATHS if (path := getattr(recipe, key))}
+    return recipe.model_copy(update={"domains": tuple(domains), "backbone": backbone, **paths})

@@ -22,7 +22,7 @@ def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers]) -> E
         method=chosen.name,
         options=chosen.options.model_dump(mode="json"),
         backbone=recipe.backbone.name,
-        budget=recipe.budget if chosen.method.has_budget else None,
+        budget=recipe.budget.kernels if chosen.method.has_budget else None,
         sharing=chosen.sharing,
         seed=recipe.seed,
         split=split,

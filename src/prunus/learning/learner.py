@@ -71,7 +71,9 @@ class Learner:
         net.to(memory_format=self._format)
         self.switch_lr = torch.tensor(training.switch_lr, dtype=torch.float64, device=net.device)
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
-        self.constraints = Constraints(self.chosen, recipe.budget, training.dual_rate, len(net.domains)).to(net.device)
+        self.constraints = Constraints(self.chosen, recipe.budget.kernels, training.dual_rate, len(net.domains)).to(
+            net.device
+        )
         add = self.constraints.add_gradients
         self._add_constraints = torch.compile(add) if on_gpu else add
         self.adams = [RowAdam(parameter) for parameter in rows]

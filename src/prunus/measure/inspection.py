@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import JsonValue
 
+from prunus.arrays import DType
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.dtypes import DType
 from prunus.bundle.file import part_sizes, read_bundle
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.result import Result, Share

@@ -46,7 +46,7 @@ class Saver:
     def judge(self, report: EpochReport) -> None:
         """Save an epoch that is better than all before it, or end the run if none was for too long."""
         training = self._training
-        budget = self._learner.recipe.budget if self._learner.chosen.method.has_budget else None
+        budget = self._learner.recipe.budget.kernels if self._learner.chosen.method.has_budget else None
         if best := better(self.position.best, report, budget):
             self.position = self.position.model_copy(update={"best": best})
             if training.keep == "best":

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from prunus.bundle.dtypes import DType
+from prunus.arrays import DType
 from prunus.bundle.file import write_bundle
 from prunus.errors import BundleError
 from prunus.evaluation.packing import pack_run
