@@ -1,5 +1,7 @@
 """The loop: what it reports, when it saves and what it refuses to save."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -7,15 +9,17 @@ import pytest
 import torch
 
 from prunus.data.loading import ImageSet
-from prunus.errors import TrainingError
-from prunus.learning.feed import DomainData
-from prunus.learning.learner import Learner
+from prunus.errors import TrainingError, TrainingInterrupted
+from prunus.learning.feed import DomainData, make_feeds
+from prunus.learning.learner import Learner, copy_state, network_state
+from prunus.learning.norms import renew_norms
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training import loop
-from prunus.training.checkpoint import read_checkpoint
+from prunus.training.checkpoint import Checkpoint, read_checkpoint
 from prunus.training.loop import fit
 from prunus.training.observers import Observer
 from prunus.training.saving import Saver
+from tests.makers.stopping import StopAt
 from tests.makers.tiny_training import CLASSES, PREPROCESS, tiny_identity, tiny_net, tiny_recipe
 
 
@@ -56,14 +60,16 @@ def _data(validation: bool = False) -> list[DomainData]:
     ]
 
 
-def _learner(**training: object) -> Learner:
+def _learner(method: str = "union", budget: float = 0.3, **training: object) -> Learner:
     """Prepare 2 epochs of 2 + 2 steps; the switches hardly move."""
     settings = {"epochs": 2, "batch_size": 4, "switch_lr": 1e-12, "strategy": "alternate"} | training
-    return Learner(tiny_net(), tiny_recipe(training=settings))
+    return Learner(tiny_net(method), tiny_recipe(method=method, budget=budget, training=settings))
 
 
-def _fit(learner: Learner, path: Path, observer: Observer, validation: bool = False) -> None:
-    fit(learner, _data(validation), Saver(RunFolder(path), learner, tiny_identity(learner.recipe)), observer)
+def _fit(
+    learner: Learner, path: Path, observer: Observer, validation: bool = False, start: Checkpoint | None = None
+) -> None:
+    fit(learner, _data(validation), Saver(RunFolder(path), learner, tiny_identity(learner.recipe)), observer, start)
 
 
 def test_an_epochs_report_counts_usage_union_and_intersection_of_the_switches(tmp_path: Path) -> None:
@@ -155,3 +161,125 @@ def test_training_leaves_the_random_numbers_of_the_caller_alone(tmp_path: Path) 
     torch.manual_seed(5)
     _fit(learner, tmp_path, _Recorder())
     assert torch.equal(torch.rand(3), expected)
+
+
+def _saved(path: Path, name: str = "checkpoint") -> dict[str, torch.Tensor]:
+    return read_checkpoint(getattr(RunFolder(path), name)).tensors
+
+
+def _same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def _is_statistic(name: str) -> bool:
+    return "running" in name or "num_batches" in name
+
+
+def test_the_norms_are_estimated_again_at_the_end_and_nothing_else_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fit(_learner(), tmp_path / "with", _Recorder())
+    monkeypatch.setattr(loop, "renew_norms", lambda *_: None)
+    _fit(_learner(), tmp_path / "without", _Recorder())
+    ours, theirs = _saved(tmp_path / "with"), _saved(tmp_path / "without")
+    assert {name for name in ours if not torch.equal(ours[name], theirs[name])} == set(filter(_is_statistic, ours))
+    assert {int(ours[name]) for name in ours if "num_batches" in name} == {8}
+    assert {int(theirs[name]) for name in theirs if "num_batches" in name} == {4}
+
+
+def test_the_last_epochs_accuracy_is_that_of_the_saved_state(tmp_path: Path) -> None:
+    recorder = _Recorder()
+    _fit(_learner(lr=0.05), tmp_path, recorder, validation=True)
+    opened = _learner()
+    copy_state(_saved(tmp_path), network_state(opened.net))
+    accuracies = {name: domain.validation_accuracy for name, domain in recorder.epochs[-1].domains.items()}
+    assert loop.validate(opened, _data(validation=True)) == accuracies
+    assert recorder.epochs[-1].images_per_second < 1e6  # not that of the second report
+
+
+def _colours(name: str) -> DomainData:
+    """Make a domain whose classes are bright or dark, on a scale that the norms of the backbone have never seen."""
+    rng = np.random.default_rng(len(name))
+    labels = np.arange(32) % 2
+    images = (rng.integers(0, 20, (32, 3, 9, 9)) + 200 + 30 * labels[:, None, None, None]).astype(np.uint8)
+    return DomainData(name, PREPROCESS, True, ImageSet(images, labels), ImageSet(images, labels))
+
+
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_short_run_becomes_more_accurate_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renews: bool) -> None:
+    if not renews:
+        monkeypatch.setattr(loop, "renew_norms", lambda *_: None)
+    learner = _learner("bn", epochs=3, batch_size=8, lr=0.3)
+    recorder = _Recorder()
+    saver = Saver(RunFolder(tmp_path), learner, tiny_identity(learner.recipe))
+    fit(learner, [_colours(name) for name in CLASSES], saver, recorder)
+    accuracies = [domain.validation_accuracy or 0 for domain in recorder.epochs[-1].domains.values()]
+    assert accuracies == ([1.0, 1.0] if renews else [0.5, 0.5])
+
+
+def test_an_interrupted_run_keeps_the_statistics_of_training(tmp_path: Path) -> None:
+    with pytest.raises(TrainingInterrupted):
+        _fit(_learner(), tmp_path, StopAt(6))
+    saved = _saved(tmp_path)
+    assert sorted(int(saved[name]) for name in saved if "num_batches" in name) == [3, 3]
+
+
+def test_a_run_that_is_killed_while_it_ends_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = partial(_learner, budget=1.0, keep="best", checkpoint_seconds=1e-9, switch_lr=1e-3)
+    _fit(prepare(), tmp_path / "straight", _Recorder(), validation=True)
+    for last in (0, 1, 2):  # while the best state, or the last one, is estimated, or before it is saved
+        calls = iter(range(3))
+
+        def killed(*arguments: object, last: int = last, calls: Iterator[int] = calls) -> None:
+            renew_norms(*arguments)  # type: ignore[arg-type]
+            if next(calls) == last:
+                raise KeyboardInterrupt
+
+        folder = RunFolder(tmp_path / f"killed{last}")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(loop, "renew_norms", killed)
+            if last == 2:
+                patch.setattr(Saver, "save", _killed_at_the_end(Saver.save))
+            _fit(prepare(), folder.path, _Recorder(), validation=True)
+        assert read_checkpoint(folder.checkpoint).position.step == 7
+        _fit(prepare(), folder.path, _Recorder(), True, read_checkpoint(folder.checkpoint))
+        for name in ("checkpoint", "best"):
+            assert _same(_saved(tmp_path / "straight", name), _saved(folder.path, name))
+        straight = read_checkpoint(RunFolder(tmp_path / "straight").checkpoint).position
+        assert read_checkpoint(folder.checkpoint).position == straight
+
+
+def _killed_at_the_end(save: Callable[[Saver], None]) -> Callable[[Saver], None]:
+    def wrapped(saver: Saver) -> None:
+        if saver.position.is_finished:
+            raise KeyboardInterrupt
+        save(saver)
+
+    return wrapped
+
+
+def test_the_best_state_ends_with_norms_of_its_own_and_the_last_one_as_without_it(tmp_path: Path) -> None:
+    prepare = partial(_learner, budget=1.0, epochs=4, lr=0.2)
+    _fit(prepare(keep="best"), tmp_path / "best", _Recorder(), validation=True)
+    _fit(prepare(), tmp_path / "last", _Recorder(), validation=True)
+    assert _same(_saved(tmp_path / "best"), _saved(tmp_path / "last"))
+    best = read_checkpoint(RunFolder(tmp_path / "best").best)
+    assert best.position.best is not None
+    assert best.position.step == 4 * (best.position.best.epoch + 1)
+    opened = prepare()
+    copy_state(best.tensors, network_state(opened.net))
+    data = _data(validation=True)
+    renew_norms(opened, make_feeds(data, opened.net.device, opened.recipe), [8, 8])
+    assert all(torch.equal(tensor, best.tensors[name]) for name, tensor in network_state(opened.net).items())
+    ended = read_checkpoint(RunFolder(tmp_path / "best").checkpoint).position.best
+    assert ended is not None
+    assert ended.final_accuracy == pytest.approx(sum(loop.validate(opened, data).values()) / 2)
+    assert ended.epoch < 3  # or the test shows nothing
+
+
+def test_a_run_that_ends_early_estimates_its_norms_too(tmp_path: Path) -> None:
+    _fit(_learner(budget=1.0, epochs=50, patience=1, lr=1e-30), tmp_path, _Recorder(), validation=True)
+    saved = read_checkpoint(RunFolder(tmp_path).checkpoint)
+    assert saved.position.stopped_early
+    assert saved.position.step == 8
+    assert {int(tensor) for name, tensor in saved.tensors.items() if "num_batches" in name} == {8}

@@ -10,12 +10,18 @@ TOLERANCE = 0.005  # usage moves around the budget by less than this
 
 
 class Best(BaseModel):
-    """The best epoch so far and its mean accuracy on the validation images."""
+    """The best epoch so far and its mean accuracy on the validation images.
+
+    Args:
+        accuracy: at the end of that epoch, to be compared with those of other epochs.
+        final_accuracy: after its norms were estimated again; None until the run has ended.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     epoch: int
     accuracy: float
+    final_accuracy: float | None = None
 
 
 def better(best: Best | None, report: EpochReport, budget: float | None) -> Best | None:

@@ -60,11 +60,16 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, learner: Learner, position: Position, identity: Identity) -> None:
     """Replace the last checkpoint by a new one; of several processes the first writes it, and all must call this."""
-    state = learner.tensors() | {"tally": learner.whole_tally()}
-    if not learner.processes.is_first:
-        return
-    header = {"format_version": FORMAT_VERSION, "identity": identity.model_dump(mode="json"), **position.model_dump()}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    checkpoint = Checkpoint(position, identity, learner.tensors() | {"tally": learner.whole_tally()})
+    if learner.processes.is_first:
+        write_checkpoint(path, checkpoint)
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint to a file that then replaces the one of this name."""
+    identity = checkpoint.identity.model_dump(mode="json")
+    header = {"format_version": FORMAT_VERSION, "identity": identity, **checkpoint.position.model_dump()}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
     write_atomically(path, save(tensors, {"prunus": json.dumps(header)}))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -13,8 +14,9 @@ from prunus.data.schedule import Step, num_steps, schedule
 from prunus.errors import TrainingInterrupted
 from prunus.learning.arithmetic import arithmetic
 from prunus.learning.captured import StepRunner
-from prunus.learning.feed import DomainData, Inputs, StepJob, drawing, make_feeds
+from prunus.learning.feed import DomainData, Feed, Inputs, StepJob, drawing, make_feeds
 from prunus.learning.learner import Learner
+from prunus.learning.norms import renew_norms
 from prunus.learning.rates import rate_factor
 from prunus.learning.scoring import count_correct
 from prunus.parallel.processes import Processes
@@ -27,6 +29,24 @@ from prunus.training.saving import Saver
 STEPS_BETWEEN_REPORTS = 20
 
 
+@dataclass(frozen=True)
+class _Run:
+    """Everyone who takes part in a run."""
+
+    learner: Learner
+    data: Sequence[DomainData]
+    feeds: Sequence[Feed]
+    saver: Saver
+    observer: Observer
+    reporter: Reporter
+
+    @property
+    def workers(self) -> int:
+        """The number of processes that prepare images."""
+        training = self.learner.recipe.training
+        return choose_workers(training.workers, bool(training.augment), self.learner.processes.on_node)
+
+
 def fit(
     learner: Learner, data: Sequence[DomainData], saver: Saver, observer: Observer, start: Checkpoint | None = None
 ) -> None:
@@ -37,8 +57,9 @@ def fit(
     saver.begin(num_steps(*plan), start)
     position = saver.position
     remaining = partial(_remaining, plan, recipe.seed, position)
-    runner, draw_all = _prepare(learner, data, observer.noted)
     reporter = Reporter(learner)
+    run = _Run(learner, data, make_feeds(data, learner.net.device, recipe), saver, observer, reporter)
+    runner, draw_all = _prepare(run)
     observer.started(position.step, position.total_steps)
     try:
         with (
@@ -54,7 +75,7 @@ def fit(
                 observer.stepped(job.step, step.epoch)
                 saver.move_to(job.step)
                 if ends_epoch:
-                    _end_epoch(learner, data, saver, observer, reporter, step.epoch)
+                    _end_epoch(run, step.epoch)
                 elif job.step % STEPS_BETWEEN_REPORTS == 0:
                     reporter.request(step.epoch, job.step)
                 if (report := reporter.arrived()) is not None:
@@ -89,29 +110,40 @@ def _remaining(
         yield StepJob(seed, number, step.parts), step, ends_epoch
 
 
-def _end_epoch(  # everyone who takes part in a run
-    learner: Learner, data: Sequence[DomainData], saver: Saver, observer: Observer, reporter: Reporter, epoch: int
-) -> None:
-    """Validate, report, and decide whether the epoch is the best one."""
+def _end_epoch(run: _Run, epoch: int) -> None:
+    """Validate, report, and decide whether the epoch is the best one or the last one."""
+    learner, saver = run.learner, run.saver
     # machines may round differently: from here on all have the state of the first, and decide alike
     learner.synchronize()
-    report = reporter.read(epoch, saver.position.step, validate(learner, data))
+    report = run.reporter.read(epoch, saver.position.step, validate(learner, run.data))
     saver.check(report)
-    observer.epoch_ended(report)
-    learner.tally_D3.zero_()
     saver.judge(report)
+    if saver.position.is_finished:
+        final = run.reporter.read(epoch, saver.position.step, _finish(run))
+        report = replace(final, images_per_second=report.images_per_second)
+    run.observer.epoch_ended(report)
+    learner.tally_D3.zero_()
+
+
+def _finish(run: _Run) -> dict[str, float]:
+    """Bring the best state and the last one into their final form; return the last one's validation accuracies."""
+
+    def settle() -> dict[str, float]:
+        # whatever else changes a network after its last step belongs here, before the norms
+        renew_norms(run.learner, run.feeds, [len(domain.train) for domain in run.data], run.workers)
+        return validate(run.learner, run.data)
+
+    run.saver.settle_best(settle)
+    return settle()
 
 
 def _prepare(
-    learner: Learner, data: Sequence[DomainData], note: Callable[[str], None]
+    run: _Run,
 ) -> tuple[StepRunner, Callable[[Iterable[StepJob]], Generator[tuple[Inputs, ...], None, None]]]:
     """Return what runs steps, and a function that draws this process's share of their inputs."""
-    feeds = make_feeds(data, learner.net.device, learner.recipe)
-    runner = StepRunner(learner, feeds, note)
-    training = learner.recipe.training
-    workers = choose_workers(training.workers, bool(training.augment), learner.processes.on_node)
-    draw = drawing(feeds, learner.portions)
-    return runner, lambda jobs: prepare_steps(jobs, draw, workers, runner.pinned)
+    runner = StepRunner(run.learner, run.feeds, run.observer.noted)
+    draw = drawing(run.feeds, run.learner.portions)
+    return runner, lambda jobs: prepare_steps(jobs, draw, run.workers, runner.pinned)
 
 
 def _agree(processes: Processes, step: int, wishes: Sequence[bool]) -> list[bool]:

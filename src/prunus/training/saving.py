@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 import torch
 
 from prunus.errors import TrainingError
-from prunus.learning.learner import Learner
+from prunus.learning.learner import Learner, copy_state, network_state
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.best import better
-from prunus.training.checkpoint import Checkpoint, Identity, Position, save_checkpoint
+from prunus.training.checkpoint import (
+    Checkpoint,
+    Identity,
+    Position,
+    read_checkpoint,
+    save_checkpoint,
+    share_checkpoint,
+    write_checkpoint,
+)
 
 
 class Saver:
@@ -54,6 +64,30 @@ class Saver:
                 save_checkpoint(self._folder.best, self._learner, self.position, self._identity)
         elif training.patience and (best := self.position.best) and report.epoch - best.epoch >= training.patience:
             self.position = self.position.model_copy(update={"stopped_early": True})
+
+    def settle_best(self, settle: Callable[[], Mapping[str, float]]) -> None:
+        """Bring the best state into the form in which a run ends, if it is kept; the last state stays as it is.
+
+        Args:
+            settle: changes the network, and returns its accuracy on the validation images of every domain.
+        """
+        file = self._folder.best
+        best = self.position.best
+        if self._training.keep != "best" or best is None:
+            return
+        processes = self._learner.processes
+        saved = share_checkpoint(read_checkpoint(file) if processes.is_first and file.exists() else None, processes)
+        if saved is None:  # someone has removed it, so the last state is the one that is kept
+            return
+        state = network_state(self._learner.net)
+        last = {name: tensor.clone() for name, tensor in state.items()}
+        copy_state(saved.tensors, state)
+        accuracies = settle()
+        final = best.model_copy(update={"final_accuracy": sum(accuracies.values()) / len(accuracies)})
+        if processes.is_first:
+            write_checkpoint(file, replace(saved, tensors=saved.tensors | state))
+        copy_state(last, state)
+        self.position = self.position.model_copy(update={"best": final})
 
     def is_due(self) -> bool:
         """Return whether the last checkpoint is old enough for a new one, by the clock of the first process."""
@@ -108,7 +142,8 @@ class Saver:
             )
         ended = "training ended early; " if position.stopped_early else ""
         kept = "kept" if self._training.keep == "best" else "the best"
-        return f"{ended}epoch {best.epoch + 1} is {kept}, with a mean validation accuracy of {best.accuracy:.1%}"
+        accuracy = best.accuracy if best.final_accuracy is None else best.final_accuracy
+        return f"{ended}epoch {best.epoch + 1} is {kept}, with a mean validation accuracy of {accuracy:.1%}"
 
     def how_to_continue(self) -> str:
         """Return the sentence for a user who interrupted the run."""
