@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from prunus.run_folder import DomainProgress, EpochReport, RunFolder
+from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
 from tests.makers.run_folders import write_run
 
 LINE = (
@@ -47,6 +47,7 @@ def test_the_files_of_a_run_have_the_names_that_users_know(tmp_path: Path) -> No
         "best": "best.safetensors",
         "log": "log.jsonl",
         "tensorboard": "tensorboard",
+        "ending": "ending.json",
         "versions": "versions.json",
         "results": "results.json",
         "bench": "bench.json",
@@ -54,3 +55,21 @@ def test_the_files_of_a_run_have_the_names_that_users_know(tmp_path: Path) -> No
         "plots": "plots",
         "report": "report.html",
     }
+
+
+def test_the_ending_of_a_run_is_read_if_there_is_a_readable_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.read_ending() is None
+    folder.ending.write_text(
+        '{"step": 4, "domains": {"a": {"usage": 0.5, "chance": 0.1}}, "union": 0.5, "has_switches": true, '
+        '"findings": ["one"]}'
+    )
+    assert folder.read_ending() == Ending(4, {"a": DomainEnding(0.5, 0.1)}, 0.5, True, ("one",))
+    folder.ending.write_text("{}")
+    assert folder.read_ending() is None
+
+
+def test_the_mean_accuracy_is_that_of_the_domains_with_validation_images() -> None:
+    known, unknown = DomainEnding(0.5, 0.1, 10, 0.8), DomainEnding(0.5, 0.1)
+    assert Ending(1, {"a": known, "b": unknown}, 0.5, True).mean_accuracy() == 0.8
+    assert Ending(1, {"b": unknown}, 0.5, True).mean_accuracy() is None

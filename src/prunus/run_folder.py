@@ -38,7 +38,48 @@ class EpochReport:
     has_switches: bool = True
 
 
+@dataclass(frozen=True)
+class DomainEnding:
+    """The accuracy of one domain at the end of a run, beside what needs no training.
+
+    Args:
+        usage: share of the kernels.
+        chance: accuracy of an answer that ignores the image.
+        validation_accuracy: None if no images are held out.
+        frozen_accuracy: of a linear classifier on the features of the backbone; None if unknown.
+    """
+
+    usage: float
+    chance: float
+    validation_images: int = 0
+    validation_accuracy: float | None = None
+    frozen_accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The state that a finished run has kept, and what is wrong with it.
+
+    Args:
+        step: of the end of the run.
+        findings: sentences for the user.
+    """
+
+    step: int
+    domains: dict[str, DomainEnding]
+    union: float
+    has_switches: bool
+    findings: tuple[str, ...] = ()
+
+    def mean_accuracy(self) -> float | None:
+        """Return the mean validation accuracy of the domains that have one."""
+        known = [domain.validation_accuracy for domain in self.domains.values()]
+        accuracies = [accuracy for accuracy in known if accuracy is not None]
+        return sum(accuracies) / len(accuracies) if accuracies else None
+
+
 LINE = TypeAdapter(EpochReport)
+ENDING = TypeAdapter(Ending)
 
 
 class RunFolder:
@@ -50,6 +91,7 @@ class RunFolder:
         self.checkpoint = path / "checkpoint.safetensors"  # the last saved state
         self.best = path / "best.safetensors"  # the best epoch's state, if training.keep is "best"
         self.log = path / "log.jsonl"  # one line per epoch
+        self.ending = path / "ending.json"  # an Ending, once the run is finished
         self.tensorboard = path / "tensorboard"
         self.versions = path / "versions.json"  # of the packages that trained it
         self.results = path / "results.json"  # an Evaluation
@@ -61,6 +103,13 @@ class RunFolder:
     def epochs(self) -> list[EpochReport]:
         """Read the log, without a last line that was cut short when the process was killed."""
         return read_log(self.log)
+
+    def read_ending(self) -> Ending | None:
+        """Read how the run ended; None if it is unfinished, or from an earlier version."""
+        try:
+            return ENDING.validate_json(self.ending.read_bytes())
+        except (OSError, ValidationError):
+            return None
 
 
 def read_log(path: Path) -> list[EpochReport]:

@@ -31,6 +31,10 @@ class _Recorder(Observer):
         self.intermediate: list[EpochReport] = []
         self.steps: list[tuple[int, int]] = []
         self.bounds: list[object] = []
+        self.notes: list[str] = []
+
+    def noted(self, message: str) -> None:
+        self.notes.append(message)
 
     def started(self, step: int, total_steps: int) -> None:
         self.bounds.append((step, total_steps))
@@ -215,6 +219,28 @@ def test_a_short_run_becomes_more_accurate_by_it(tmp_path: Path, monkeypatch: py
     fit(learner, [_colours(name) for name in CLASSES], saver, recorder)
     accuracies = [domain.validation_accuracy or 0 for domain in recorder.epochs[-1].domains.values()]
     assert accuracies == ([1.0, 1.0] if renews else [0.5, 0.5])
+
+
+def test_nothing_is_noted_at_the_end_of_a_good_run(tmp_path: Path) -> None:
+    learner = _learner(budget=1.0, epochs=6, batch_size=8, lr=0.3)
+    recorder = _Recorder()
+    saver = Saver(RunFolder(tmp_path), learner, tiny_identity(learner.recipe))
+    fit(learner, [_colours(name) for name in CLASSES], saver, recorder)
+    assert recorder.notes == []
+
+
+def test_a_network_that_is_switched_off_whole_is_noted_at_the_end(tmp_path: Path) -> None:
+    learner = _learner(budget=1.0)
+    recorder = _Recorder()
+    assert learner.net.switches is not None
+    with torch.no_grad():
+        learner.net.switches.scores_DM.fill_(-1.0)
+    _fit(learner, tmp_path, recorder)
+    (note,) = recorder.notes
+    assert note.startswith("every switch of every domain is off, so the answers do not depend on the images; set a")
+    ending = RunFolder(tmp_path).read_ending()
+    assert ending is not None
+    assert (ending.step, ending.union, list(ending.findings)) == (8, 0.0, recorder.notes)
 
 
 def test_an_interrupted_run_keeps_the_statistics_of_training(tmp_path: Path) -> None:

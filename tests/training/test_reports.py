@@ -1,11 +1,14 @@
 """Reports, against counts by hand; on a CPU they arrive at once."""
 
+import numpy as np
 import pytest
 import torch
 
+from prunus.data.loading import ImageSet
+from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner
-from prunus.training.reports import Reporter
-from tests.makers.tiny_training import tiny_net, tiny_recipe
+from prunus.training.reports import Reporter, chance_accuracy, describe_ending
+from tests.makers.tiny_training import PREPROCESS, tiny_net, tiny_recipe
 
 
 def _learner() -> Learner:
@@ -62,3 +65,42 @@ def test_a_method_without_switches_uses_everything() -> None:
     assert [domain.usage for domain in report.domains.values()] == [1.0, 1.0]
     assert (report.union, report.intersection) == (1.0, 1.0)
     assert not report.has_switches
+
+
+def test_chance_is_the_most_frequent_class_or_a_random_answer() -> None:
+    assert chance_accuracy(np.array([0, 1, 1, 1]), 2) == 0.75
+    assert chance_accuracy(np.array([0, 1, 2]), 3) == pytest.approx(1 / 3)
+    assert chance_accuracy(np.array([2, 2]), 4) == 1.0
+
+
+def _images(labels: list[int]) -> ImageSet:
+    return ImageSet(np.zeros((len(labels), 3, 9, 9), np.uint8), np.array(labels))
+
+
+def test_an_ending_holds_all_domains_whether_or_not_the_last_epoch_saw_them() -> None:
+    learner = _learner()
+    assert learner.net.switches is not None
+    total = learner.net.switches.layout.num_switches
+    train = _images([0, 1, 1, 1, 1])
+    data = [
+        DomainData("a", PREPROCESS, True, train, _images([0, 0, 1])),
+        DomainData("b", PREPROCESS, True, train, None),
+    ]
+    ending = describe_ending(learner, data, 12, {"a": 0.75})
+    assert ending.step == 12
+    assert ending.union == pytest.approx(12 / total)
+    assert ending.domains["a"].usage == pytest.approx(6 / total)
+    assert (ending.domains["a"].validation_accuracy, ending.domains["a"].validation_images) == (0.75, 3)
+    assert ending.domains["a"].chance == pytest.approx(2 / 3)  # of the images that were classified
+    assert (ending.domains["b"].validation_accuracy, ending.domains["b"].chance) == (None, 0.8)
+    assert any("layer" in finding for finding in ending.findings)  # the second convolution is off
+    assert ending.mean_accuracy() == 0.75
+
+
+def test_weights_without_a_bit_are_still_used_by_methods_that_transform_them() -> None:
+    learner = Learner(tiny_net("weight_transform"), tiny_recipe(method="weight_transform"))
+    assert learner.net.switches is not None
+    with torch.no_grad():
+        learner.net.switches.scores_DM.fill_(-1.0)
+    data = [DomainData(name, PREPROCESS, True, _images([0, 1]), None) for name in ("a", "b")]
+    assert describe_ending(learner, data, 1, {}).findings == ()

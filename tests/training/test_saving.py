@@ -7,7 +7,7 @@ import torch
 
 from prunus.errors import TrainingError
 from prunus.learning.learner import Learner
-from prunus.run_folder import DomainProgress, EpochReport, RunFolder
+from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
 from prunus.training.checkpoint import read_checkpoint
 from prunus.training.saving import Saver
 from tests.makers.tiny_training import tiny_identity, tiny_net, tiny_recipe
@@ -55,13 +55,62 @@ def test_a_run_ends_after_so_many_epochs_without_a_better_one(tmp_path: Path) ->
 
 
 def test_the_end_of_a_run_says_which_epoch_was_kept_and_why_it_ended(tmp_path: Path) -> None:
-    assert _saver(tmp_path).summary() is None
+    assert _saver(tmp_path).closing_words() == []
     saver = _saver(tmp_path, keep="best", patience=1)
-    assert "no epoch was within the budget, so the last one is kept" in str(saver.summary())
+    assert "no epoch was within the budget, so the last one is kept" in saver.closing_words()[0]
     saver.judge(_report(0, 0.6))
-    assert saver.summary() == "epoch 1 is kept, with a mean validation accuracy of 60.0%"
+    assert saver.closing_words() == ["epoch 1 is kept, with a mean validation accuracy of 60.0%"]
     saver.judge(_report(1, 0.5))
-    assert str(saver.summary()).startswith("training ended early; epoch 1 is kept")
+    assert saver.closing_words()[0].startswith("training ended early; epoch 1 is kept")
+
+
+def test_what_is_wrong_with_a_run_is_said_again_when_it_is_opened_again(tmp_path: Path) -> None:
+    ending = Ending(100, {"a": DomainEnding(0.5, 0.25)}, 0.5, True, ("something is wrong",))
+    _saver(tmp_path).save_ending(ending)
+    assert RunFolder(tmp_path).read_ending() == ending
+    assert _saver(tmp_path).closing_words() == ["something is wrong"]
+
+
+def test_the_best_state_is_settled_in_its_file_and_the_last_one_stays(tmp_path: Path) -> None:
+    learner = Learner(tiny_net(), tiny_recipe(budget=1.0, training={"keep": "best"}))
+    saver = Saver(RunFolder(tmp_path), learner, tiny_identity(learner.recipe))
+    saver.begin(100, None)
+    (bias, *_) = [parameter for name, parameter in learner.net.named_parameters() if name == "heads.0.bias"]
+    with torch.no_grad():
+        bias.fill_(1.0)
+        saver.move_to(10)
+        saver.judge(_report(0, 0.6))
+        bias.fill_(2.0)
+        saver.move_to(20)
+
+    @torch.no_grad()
+    def settle() -> Ending:
+        assert bias.tolist() == [1.0, 1.0]
+        bias.add_(0.5)
+        return Ending(20, {"a": DomainEnding(0.5, 0.5, 10, 0.7)}, 0.5, True)
+
+    assert saver.settle_best(settle) is not None
+    assert bias.tolist() == [2.0, 2.0]
+    saved = read_checkpoint(RunFolder(tmp_path).best)
+    assert saved.position.step == 10
+    assert saved.tensors["net/heads.0.bias"].tolist() == [1.5, 1.5]
+    assert saver.closing_words() == ["epoch 1 is kept, with a mean validation accuracy of 70.0%"]
+    assert saver.position.best is not None
+    assert saver.position.best.accuracy == 0.6  # other epochs are compared with that
+
+
+def test_there_is_no_best_state_to_settle_where_none_is_kept_or_someone_removed_it(tmp_path: Path) -> None:
+    def settle() -> Ending:
+        raise AssertionError
+
+    saver = _saver(tmp_path)
+    saver.judge(_report(0, 0.6))
+    assert saver.settle_best(settle) is None
+    saver = _saver(tmp_path, keep="best")
+    assert saver.settle_best(settle) is None
+    saver.judge(_report(0, 0.6))
+    RunFolder(tmp_path).best.unlink()
+    assert saver.settle_best(settle) is None
 
 
 def test_an_early_end_holds_until_the_run_is_extended(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def prune(
     """
     from prunus.bundle.file import read_bundle
     from prunus.measure.bundle_cost import bundle_costs
+    from prunus.verbs.prune import find_problems
 
     path = prunus.prune(run, out, cast("DType", dtype))  # any other is refused
     bundle = read_bundle(path)
@@ -80,6 +81,8 @@ def prune(
         f"{percent(bundle_costs(bundle).union())} of the kernels kept; the dense backbone alone has "
         f"{megabytes(bundle.manifest.dense_bytes)}"
     )
+    for problem in find_problems(path):
+        typer.echo(f"note: {problem}")
 
 
 def pretrain(

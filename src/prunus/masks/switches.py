@@ -18,6 +18,8 @@ from prunus.masks.layout import SwitchLayout
 class Switches(Adapter):
     """A learned score per domain and switch; a switch is on where its score is above the threshold."""
 
+    zeroes_weights = True  # where a switch is off
+
     def __init__(
         self, layout: SwitchLayout, num_domains: int, start: float = START_SCORE, threshold: float = THRESHOLD
     ) -> None:

@@ -42,6 +42,8 @@ def affine(weight: Tensor, mask: Tensor, k: Tensor) -> Tensor:
 class AffineSwitches(Switches):
     """One switch per weight, and the coefficients that combine weights and masks."""
 
+    zeroes_weights = False
+
     def __init__(self, layout: SwitchLayout, num_domains: int, options: Options, num_coefficients: int) -> None:
         super().__init__(layout, num_domains, options.start, options.threshold)
         identity = torch.tensor([1.0] + [0.0] * (num_coefficients - 1))  # starts with the backbone's weights

@@ -20,10 +20,11 @@ from prunus.learning.norms import renew_norms
 from prunus.learning.rates import rate_factor
 from prunus.learning.scoring import count_correct
 from prunus.parallel.processes import Processes
+from prunus.run_folder import Ending
 from prunus.training.checkpoint import Checkpoint, Position
 from prunus.training.interrupt import stop_on_signal
 from prunus.training.observers import Observer
-from prunus.training.reports import Reporter
+from prunus.training.reports import Reporter, describe_ending
 from prunus.training.saving import Saver
 
 STEPS_BETWEEN_REPORTS = 20
@@ -88,8 +89,8 @@ def fit(
                     break
                 if stopping:
                     raise TrainingInterrupted(saver.how_to_continue())
-        if summary := saver.summary():
-            observer.noted(summary)
+        for message in saver.closing_words():
+            observer.noted(message)
     finally:
         observer.ended()
 
@@ -127,14 +128,18 @@ def _end_epoch(run: _Run, epoch: int) -> None:
 
 def _finish(run: _Run) -> dict[str, float]:
     """Bring the best state and the last one into their final form; return the last one's validation accuracies."""
+    best = run.saver.settle_best(partial(_settle, run))
+    last = _settle(run)
+    run.saver.save_ending(best or last)
+    accuracies = {name: domain.validation_accuracy for name, domain in last.domains.items()}
+    return {name: accuracy for name, accuracy in accuracies.items() if accuracy is not None}
 
-    def settle() -> dict[str, float]:
-        # whatever else changes a network after its last step belongs here, before the norms
-        renew_norms(run.learner, run.feeds, [len(domain.train) for domain in run.data], run.workers)
-        return validate(run.learner, run.data)
 
-    run.saver.settle_best(settle)
-    return settle()
+def _settle(run: _Run) -> Ending:
+    """Do with the current state what follows the last step, and describe the result."""
+    # whatever else changes a network at the end of a run belongs here, before its norms
+    renew_norms(run.learner, run.feeds, [len(domain.train) for domain in run.data], run.workers)
+    return describe_ending(run.learner, run.data, run.saver.position.step, validate(run.learner, run.data))
 
 
 def _prepare(

@@ -6,15 +6,18 @@ Legend: D = domains, K = kernels.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from prunus.arrays import Integers
+from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner
-from prunus.run_folder import DomainProgress, EpochReport
+from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport
+from prunus.training.findings import LayerUsage, find_problems, limit_of
 
 
 @dataclass(frozen=True)
@@ -111,3 +114,30 @@ def _report(learner: Learner, pending: _Pending, validation: Mapping[str, float]
     report = EpochReport(pending.epoch, pending.step, progress, union, intersection, sharing_multiplier)
     speed = pace.per_second(sum(row[2] for row in rows))
     return replace(report, images_per_second=speed, has_switches=learner.net.switches is not None)
+
+
+@torch.no_grad()
+def describe_ending(learner: Learner, data: Sequence[DomainData], step: int, validation: Mapping[str, float]) -> Ending:
+    """Describe the network at the end of a run; `validation` holds accuracies by domain."""
+    switches = learner.net.switches
+    mask_DK = switches.kernel_masks() if switches else torch.ones(len(data), 1, dtype=torch.bool)
+    domains = {}
+    for domain, usage in zip(data, mask_DK.double().mean(1).tolist(), strict=True):
+        images = domain.validation or domain.train
+        chance = chance_accuracy(images.labels, len(learner.net.classes[domain.name]))
+        held_out = len(domain.validation) if domain.validation else 0
+        domains[domain.name] = DomainEnding(usage, chance, held_out, validation.get(domain.name))
+    ending = Ending(step, domains, mask_DK.any(0).double().mean().item(), switches is not None)
+    return replace(ending, findings=find_problems(ending, _layer_usage(learner), limit_of(learner.recipe)))
+
+
+def chance_accuracy(labels: Integers, num_classes: int) -> float:
+    """Return the larger accuracy of a random answer and of the most frequent class."""
+    return max(1 / num_classes, float(np.bincount(labels).max() / len(labels)))
+
+
+def _layer_usage(learner: Learner) -> LayerUsage:
+    switches = learner.net.switches
+    if switches is None or not switches.zeroes_weights:
+        return {}
+    return {name: mask.flatten(1).double().mean(1).tolist() for name, mask in switches.layer_masks().items()}

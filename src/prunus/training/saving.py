@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import NoReturn
 
 import torch
 
 from prunus.errors import TrainingError
+from prunus.files import write_json
 from prunus.learning.learner import Learner, copy_state, network_state
-from prunus.run_folder import EpochReport, RunFolder
+from prunus.run_folder import Ending, EpochReport, RunFolder
 from prunus.training.best import better
 from prunus.training.checkpoint import (
     Checkpoint,
@@ -65,29 +66,35 @@ class Saver:
         elif training.patience and (best := self.position.best) and report.epoch - best.epoch >= training.patience:
             self.position = self.position.model_copy(update={"stopped_early": True})
 
-    def settle_best(self, settle: Callable[[], Mapping[str, float]]) -> None:
+    def settle_best(self, settle: Callable[[], Ending]) -> Ending | None:
         """Bring the best state into the form in which a run ends, if it is kept; the last state stays as it is.
 
         Args:
-            settle: changes the network, and returns its accuracy on the validation images of every domain.
+            settle: changes the network and describes the result.
         """
         file = self._folder.best
         best = self.position.best
         if self._training.keep != "best" or best is None:
-            return
+            return None
         processes = self._learner.processes
         saved = share_checkpoint(read_checkpoint(file) if processes.is_first and file.exists() else None, processes)
         if saved is None:  # someone has removed it, so the last state is the one that is kept
-            return
+            return None
         state = network_state(self._learner.net)
         last = {name: tensor.clone() for name, tensor in state.items()}
         copy_state(saved.tensors, state)
-        accuracies = settle()
-        final = best.model_copy(update={"final_accuracy": sum(accuracies.values()) / len(accuracies)})
+        ending = settle()
         if processes.is_first:
             write_checkpoint(file, replace(saved, tensors=saved.tensors | state))
         copy_state(last, state)
+        final = best.model_copy(update={"final_accuracy": ending.mean_accuracy()})
         self.position = self.position.model_copy(update={"best": final})
+        return ending
+
+    def save_ending(self, ending: Ending) -> None:
+        """Write how the state that is kept has become."""
+        if self._learner.processes.is_first:
+            write_json(self._folder.ending, asdict(ending))
 
     def is_due(self) -> bool:
         """Return whether the last checkpoint is old enough for a new one, by the clock of the first process."""
@@ -129,7 +136,13 @@ class Saver:
     def _refuse_loss(self, domain: str, step: int) -> NoReturn:
         raise TrainingError(f"the loss of domain {domain!r} is not a number at step {step}; {self._advice()}")
 
-    def summary(self) -> str | None:
+    def closing_words(self) -> list[str]:
+        """Return what a user should know about a finished run: which epoch was kept, and what is wrong."""
+        ending = self._folder.read_ending()
+        kept = self._summary()
+        return [*([kept] if kept else []), *(ending.findings if ending else ())]
+
+    def _summary(self) -> str | None:
         """Return which epoch was kept and why training ended, if the recipe asks for the best or for an early end."""
         position = self.position
         best = position.best

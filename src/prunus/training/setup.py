@@ -26,8 +26,9 @@ from prunus.methods.table import adapt, choose_method
 from prunus.parallel.processes import Processes
 from prunus.run_folder import RunFolder
 from prunus.training.checkpoint import Checkpoint, Identity, read_checkpoint
+from prunus.training.findings import ScheduleWatch, limit_of
 from prunus.training.loop import fit
-from prunus.training.observers import JsonlLog, Observers, TensorBoardLog
+from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog
 from prunus.training.saving import Saver
 from prunus.version import __version__
 
@@ -81,7 +82,15 @@ class RecipeTraining:
         versions = {"prunus": __version__, "torch": torch.__version__.split("+")[0]}
         write_json(self.folder.versions, {"versions": versions})
         remove_leftovers(self.folder.path)
-        return Observers([JsonlLog(self.folder.log), TensorBoardLog(self.folder.tensorboard), self.observer])
+        logs = [JsonlLog(self.folder.log), TensorBoardLog(self.folder.tensorboard)]
+        return Observers([*logs, *self._watch_schedule(), self.observer])
+
+    def _watch_schedule(self) -> list[Observer]:
+        limit = limit_of(self.recipe)
+        is_alone = self.recipe.training.strategy == "individual" or choose_method(self.recipe).method.individual
+        if limit is None or is_alone:  # one domain after another begins with all kernels
+            return []
+        return [ScheduleWatch(self.recipe.training, limit, self.observer.noted)]
 
     def _load(self, backbone: Backbone, domain: Domain, choice: DomainChoice) -> DomainData:
         splits = self.recipe.training.splits

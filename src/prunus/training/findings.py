@@ -1,0 +1,223 @@
+"""What is wrong with a run, in words and with the remedy: pure functions from numbers to sentences.
+
+One observer asks one of them during a run, while there is still time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from prunus.config import Recipe, Training
+from prunus.learning.rates import rate_factor
+from prunus.methods.table import choose_method
+from prunus.run_folder import DomainEnding, Ending, EpochReport
+from prunus.training.observers import Observer
+
+TOLERANCE = 0.005  # of an extrapolated usage
+NOISE = 2.0  # standard deviations that chance explains
+NEAR_CHANCE = 0.25  # of the way from chance to no errors; what is farther is never called chance
+EPSILON = 1e-9  # of rounding
+
+LayerUsage = Mapping[str, Sequence[float]]  # layer -> share of its switches that are on, in every domain
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The share of the kernels that each domain may use and, if `of_union`, all domains together."""
+
+    share: float
+    of_union: bool
+
+
+def limit_of(recipe: Recipe) -> Limit | None:
+    """Return what a recipe's method asks of the usage; None for methods without a budget."""
+    chosen = choose_method(recipe)
+    share = recipe.budget.kernels
+    return Limit(share, chosen.sharing == "union") if chosen.method.has_budget and share is not None else None
+
+
+def find_problems(ending: Ending, layers: LayerUsage, limit: Limit | None) -> tuple[str, ...]:
+    """Return a sentence about everything that is wrong with a finished run."""
+    usages = {name: domain.usage for name, domain in ending.domains.items()}
+    return (
+        *switched_off(list(usages), layers, has_budget=limit is not None),
+        *inaccurate(ending.domains),
+        *over_budget(usages, ending.union, limit),
+    )
+
+
+def switched_off(domains: Sequence[str], layers: LayerUsage, has_budget: bool) -> list[str]:
+    """Name what is switched off whole: the network, domains, or layers in all or in some domains."""
+    remedy = f"set {'a larger budget or ' if has_budget else ''}a smaller training.switch_lr"
+    is_off = {name: [share == 0 for share in shares] for name, shares in layers.items()}
+    empty = [domain for index, domain in enumerate(domains) if layers and all(off[index] for off in is_off.values())]
+    if layers and len(empty) == len(domains):
+        return [f"every switch of every domain is off, so the answers do not depend on the images; {remedy}"]
+    everywhere = [name for name, off in is_off.items() if all(off)]
+    lost = {
+        domain: names
+        for index, domain in enumerate(domains)
+        if domain not in empty
+        and (names := [name for name in layers if is_off[name][index] and name not in everywhere])
+    }
+    problems = []
+    if empty:
+        problems.append(f"every switch is off in {_domains(empty)}; {remedy}")
+    if everywhere:
+        problems.append(f"{_layers(everywhere, len(layers))} switched off whole in all domains; {remedy}")
+    if lost:
+        listed = {domain: _few(names) for domain, names in lost.items()}
+        problems.append(f"whole layers are switched off in {_with_details(listed)}; {remedy}")
+    return problems
+
+
+def inaccurate(domains: Mapping[str, DomainEnding]) -> list[str]:
+    """Name the domains whose validation accuracy is that of chance, or clearly below that of frozen features."""
+    known = {name: domain for name, domain in domains.items() if domain.validation_accuracy is not None}
+    guessing = {
+        name: f"{domain.validation_accuracy:.1%} where chance is {domain.chance:.1%}"
+        for name, domain in known.items()
+        if _is_chance(domain)
+    }
+    weaker = {
+        name: f"{domain.validation_accuracy:.1%} against {domain.frozen_accuracy:.1%}"
+        for name, domain in known.items()
+        if name not in guessing and _is_below_frozen(domain)
+    }
+    problems = []
+    if guessing:
+        problems.append(
+            f"validation accuracy is no better than chance in {_with_details(guessing)}; train for more epochs, "
+            "try another training.lr, and look for wrong labels with prunus check"
+        )
+    if weaker:
+        problems.append(
+            f"a linear classifier on the frozen backbone is more accurate in {_with_details(weaker)}; "
+            "train for more epochs, try another training.lr, or set a larger budget"
+        )
+    return problems
+
+
+def _is_chance(domain: DomainEnding) -> bool:
+    """Return whether guessing explains an accuracy; of very few images it would explain any."""
+    assert domain.validation_accuracy is not None
+    above = domain.validation_accuracy - domain.chance
+    room = 1 - domain.chance
+    noise = NOISE * math.sqrt(domain.chance * room / max(domain.validation_images, 1))
+    return noise < room and above <= min(noise, NEAR_CHANCE * room)
+
+
+def _is_below_frozen(domain: DomainEnding) -> bool:
+    accuracy, frozen = domain.validation_accuracy, domain.frozen_accuracy
+    if accuracy is None or frozen is None:
+        return False
+    variance = (accuracy * (1 - accuracy) + frozen * (1 - frozen)) / max(domain.validation_images, 1)
+    return frozen - accuracy > max(NOISE * math.sqrt(variance), EPSILON)
+
+
+REACH = 'train for more epochs, set a larger training.switch_lr or training.dual_rate, or use method = "exact"'
+
+
+def over_budget(usages: Mapping[str, float], union: float, limit: Limit | None) -> list[str]:
+    """Name what uses more kernels than the budget allows."""
+    if limit is None:
+        return []
+    over = {name: usage for name, usage in usages.items() if usage > limit.share + EPSILON}
+    together = {"all domains together": union} if limit.of_union and union > limit.share + EPSILON else {}
+    if not over and not together:
+        return []
+    digits = _digits([*over.values(), *together.values()], limit.share)
+    listed = ", ".join(f"{name} {usage:.{digits}%}" for name, usage in {**over, **together}.items())
+    return [f"the run is over its budget of {limit.share:.{digits}%} of the kernels ({listed}); {REACH}"]
+
+
+def falls_short(points: Sequence[tuple[int, float]], total_steps: int, training: Training, limit: Limit) -> str | None:
+    """Say so if the usage will not reach the budget in time.
+
+    The decline per step since half of the steps continues, in proportion to the learning rates that are left.
+
+    Args:
+        points: step and usage, of all domains together or of the domain that uses most, from the beginning.
+    """
+    step, usage = points[-1]
+    before, usage_before = min(points[:-1], key=lambda point: abs(point[0] - step / 2))
+    positions = [training.epochs * number / total_steps for number in range(before, total_steps)]
+    factors = [rate_factor(training, position) for position in positions]
+    done = sum(factors[: step - before])
+    left = sum(factors[step - before :])
+    expected = usage - (usage_before - usage) * left / done if done else usage
+    if min(usage, expected) <= limit.share + TOLERANCE:
+        return None
+    who = "all domains together" if limit.of_union else "the domain that uses most"
+    return (
+        f"the schedule is too short for the budget: {who} will still use about {expected:.0%} of the kernels at its "
+        f"end, where {limit.share:.0%} are allowed; {REACH}"
+    )
+
+
+class ScheduleWatch(Observer):
+    """Says once, after a third of the steps, that a run will not reach its budget in time."""
+
+    def __init__(self, training: Training, limit: Limit, note: Callable[[str], None]) -> None:
+        self._training = training
+        self._limit = limit
+        self._note = note
+        self._points: list[tuple[int, float]] = []
+        self._total_steps = 0
+        self._is_due = True
+
+    @override
+    def started(self, step: int, total_steps: int) -> None:
+        self._total_steps = total_steps
+        self._points = [] if step else [(0, 1.0)]
+
+    @override
+    def progressed(self, report: EpochReport) -> None:
+        usages = [domain.usage for domain in report.domains.values()]
+        self._points.append((report.step, report.union if self._limit.of_union else max(usages)))
+        if self._is_due and len(self._points) > 1 and report.step < self._total_steps <= 3 * report.step:
+            self._is_due = False
+            if sentence := falls_short(self._points, self._total_steps, self._training, self._limit):
+                self._note(sentence)
+
+    @override
+    def epoch_ended(self, report: EpochReport) -> None:
+        self.progressed(report)
+
+
+def larger_than_dense(file_bytes: int, dense_bytes: int) -> list[str]:
+    """Say so if a model file is larger than the network it was pruned from."""
+    if file_bytes <= dense_bytes:
+        return []
+    return [
+        f"the file is larger than the dense network ({file_bytes / 1e6:.2f} MB against {dense_bytes / 1e6:.2f} MB): "
+        "too few kernels were removed to make up for the masks, norms and classifiers of the domains; "
+        "set a smaller budget, train for more epochs, or use --dtype float16"
+    ]
+
+
+def _digits(values: Sequence[float], limit: float) -> int:
+    """Return how many digits tell values in percent from a limit."""
+    return next((n for n in range(1, 6) if all(f"{value:.{n}%}" != f"{limit:.{n}%}" for value in values)), 6)
+
+
+def _domains(names: Sequence[str]) -> str:
+    return f"domain{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _with_details(details: Mapping[str, str]) -> str:
+    return _domains([f"{name} ({text})" for name, text in details.items()])
+
+
+def _few(layers: Sequence[str]) -> str:
+    return layers[0] if len(layers) == 1 else f"{len(layers)} layers, the first is {layers[0]}"
+
+
+def _layers(names: Sequence[str], total: int) -> str:
+    if len(names) == 1:
+        return f"layer {names[0]} is"
+    return f"{len(names)} of {total} layers, the first of them {names[0]}, are"
