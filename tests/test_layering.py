@@ -48,7 +48,8 @@ serving: bundle config images measure probabilities runtime samples
 timing: backbone bundle config lowering masks measure methods onnx runtime
 learning: config data images losses masks methods parallel probabilities
 training: backbone config data images learning losses masks methods parallel recipes run_folder
-evaluation: backbone bundle config data learning lowering measure methods probabilities recipes runtime timing training
+evaluation: backbone bundle config data learning lowering measure methods probabilities recipes run_folder runtime
+    timing training
 comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
 pretraining: backbone benchmarks config data evaluation methods parallel recipes run_folder training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel

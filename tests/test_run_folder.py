@@ -48,6 +48,7 @@ def test_the_files_of_a_run_have_the_names_that_users_know(tmp_path: Path) -> No
         "log": "log.jsonl",
         "tensorboard": "tensorboard",
         "ending": "ending.json",
+        "frozen_features": "frozen_features.safetensors",
         "versions": "versions.json",
         "results": "results.json",
         "bench": "bench.json",

@@ -90,6 +90,7 @@ class RunFolder:
         self.recipe = path / "recipe.json"  # as it was trained, with all defaults filled in
         self.checkpoint = path / "checkpoint.safetensors"  # the last saved state
         self.best = path / "best.safetensors"  # the best epoch's state, if training.keep is "best"
+        self.frozen_features = path / "frozen_features.safetensors"  # a linear classifier per domain
         self.log = path / "log.jsonl"  # one line per epoch
         self.ending = path / "ending.json"  # an Ending, once the run is finished
         self.tensorboard = path / "tensorboard"

@@ -1,5 +1,6 @@
 """`prunus train` and `prunus prune`: what they pass on and print, without a training run."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,38 @@ def test_a_run_is_resumed_with_or_without_its_recipe(calls: list[tuple[Any, ...]
     assert calls[1][3].backbone.name == "wrn14_2"
 
 
+def _write_ending(has_switches: bool = True, **changes: object) -> None:
+    domain = {"usage": 0.2, "chance": 0.1, "validation_images": 50} | changes
+    content = {"step": 9, "domains": {"birds": domain}, "union": 0.2, "has_switches": has_switches}
+    Path("runs/a").mkdir(parents=True)
+    Path("runs/a/ending.json").write_text(json.dumps(content))
+
+
+def test_the_end_of_a_run_shows_accuracies_beside_what_needs_no_training(calls: list[tuple[Any, ...]]) -> None:
+    _write_ending(validation_accuracy=0.875, frozen_accuracy=0.8)
+    output = _train("recipe.toml", "--out", "runs/a")
+    lines = [line.split() for line in output.splitlines() if "%" in line]
+    assert lines == [["birds", "87.5", "%", "80.0", "%", "10.0", "%", "20.0", "%"]]
+    heading = "domain validation frozen features chance kernels used"
+    assert any(line.split() == heading.split() for line in output.splitlines())
+    assert "held out" not in output
+    assert output.endswith("Done. Next: prunus evaluate runs/a\n")
+
+
+def test_without_validation_images_the_end_says_how_to_measure(calls: list[tuple[Any, ...]]) -> None:
+    _write_ending(has_switches=False)
+    output = _train("recipe.toml", "--out", "runs/a")
+    assert "No images were held out for validation. Measure the accuracy with: prunus evaluate runs/a" in output
+    assert "kernels used" not in output
+
+
 def test_pruning_says_how_large_the_file_is_and_what_was_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bundle = random_bundle(varied_graph(0), 12, ("birds", "flowers"))
     file = tmp_path / "model.prunus"
     write_bundle(file, bundle)
     monkeypatch.setattr("prunus.prune", lambda *_: file)
-    output = CliRunner().invoke(app, ["prune", "runs/a", "--out", str(file)]).output
+    result = CliRunner().invoke(app, ["prune", "runs/a", "--out", str(file)])
+    assert result.exit_code == 0, result.exception
+    output = result.output
     kept = f"{100 * bundle_costs(bundle).union():.1f} % of the kernels kept"
     assert output.startswith(f"{file}: {file.stat().st_size / 1e6:.2f} MB for 2 domains (birds, flowers), {kept}")

@@ -1,12 +1,17 @@
 """Every number of an evaluation is the one its name says, computed here by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from prunus.arrays import Bytes, Floats
+from prunus.bundle.manifest import DomainEntry
 from prunus.data.loading import ImageSet
 from prunus.evaluation.classifying import Answers
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import Subject
+from prunus.images import Preprocess
 from prunus.measure.cost import CostReport, DomainCost, LayerCost
 from prunus.probabilities import Classifier
 from prunus.recipes import parse_recipe
@@ -102,3 +107,21 @@ def test_scores_divide_by_the_mean_macs_and_by_the_params_without_a_source_domai
     feature = 2 * 1000 * 0.25**2
     expected = score / results.macs_ratio * score / results.params_ratio / feature**2
     assert results.scores.s_e == pytest.approx(expected)
+
+
+def test_frozen_features_are_measured_on_the_same_images_and_crops_where_they_are_known() -> None:
+    seen = []
+
+    def third_is_right(stored: Bytes, _preprocess: Preprocess, crops: int) -> Floats:
+        seen.append((len(stored), crops))
+        return np.eye(2, dtype=np.float32)[[1, 1, 0, 1][: len(stored)]]
+
+    preprocess = Preprocess(size=1, resize=1, mean=(0, 0, 0), std=(1, 1, 1))
+    entry = DomainEntry(classes=("x", "y"), preprocess=preprocess)
+    subject = replace(_subject(), domains={"a": entry}, frozen={"a": third_is_right})
+    results = evaluation_of(subject, "test", ANSWERS)
+    assert seen == [(4, 5)]
+    assert results.domains["a"].frozen_accuracy == 0.25
+    assert results.domains["a"].accuracy == 0.75
+    assert results.domains["b"].frozen_accuracy is None
+    assert results.frozen_accuracies == {"a": 0.25}

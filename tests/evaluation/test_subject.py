@@ -5,13 +5,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import prunus
+from prunus.arrays import Floats
+from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
+from prunus.config import BackboneChoice
 from prunus.errors import BackboneError, BundleError
 from prunus.evaluation.packing import pack_run
 from prunus.evaluation.subject import open_subject
+from prunus.probabilities import crop_probabilities
+from prunus.run_folder import RunFolder
 from prunus.training.run import TrainedRun
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
@@ -54,12 +61,32 @@ def test_a_run_and_its_file_are_the_same_subject(run: Path, tmp_path: Path) -> N
     assert (of_run.steps, of_run.dense_bytes) == (of_file.steps, of_file.dense_bytes)
     assert of_run.steps[0] == of_run.steps[1] > 0
     assert dict(of_run.domains) == dict(of_file.domains)
+    assert list(of_run.frozen) == ["birds", "signs"]
+    assert dict(of_file.frozen) == {}
     entry = of_run.domains["signs"]
     side = entry.preprocess.resize
     images = np.random.default_rng(0).integers(0, 256, (2, 3, side, side), np.uint8)
     answers = [subject.classifier("signs")(images, entry.preprocess, 10) for subject in (of_run, of_file)]
     assert answers[0].shape == (2, 3)
     np.testing.assert_allclose(answers[0], answers[1], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_frozen_features_are_those_of_the_backbone_that_the_run_started_from(run: Path) -> None:
+    subject = open_subject(run, "cpu")
+    preprocess = subject.domains["birds"].preprocess
+    images = np.random.default_rng(0).integers(0, 256, (2, 3, preprocess.resize, preprocess.resize), np.uint8)
+    linear = load_file(RunFolder(run).frozen_features)
+    network = load_backbone(BackboneChoice(name="wrn14_2")).network.eval()
+
+    def logits(cut: Floats) -> Floats:
+        with torch.no_grad():
+            features = network(torch.from_numpy(cut)).numpy()
+        answer: Floats = features @ linear["birds/weight"].numpy().T + linear["birds/bias"].numpy()
+        return answer
+
+    expected = crop_probabilities(logits, images, preprocess, 5)
+    np.testing.assert_allclose(subject.frozen["birds"](images, preprocess, 5), expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -59,6 +59,20 @@ def test_a_baseline_is_a_column_of_its_own() -> None:
     assert _row(text, "mean")[2] == "55.0 %"
 
 
+def test_frozen_features_of_the_run_are_shown_where_there_is_no_baseline() -> None:
+    content = results()
+    for domain, accuracy in zip(content["domains"].values(), (0.6, 0.5), strict=True):
+        domain["frozen_accuracy"] = accuracy
+    evaluation = Evaluation.model_validate(content)
+    text = _text(results_view(evaluation))
+    assert _row(text, "birds")[:3] == ["birds", "90.0 %", "60.0 %"]
+    assert _row(text, "mean")[2] == "55.0 %"
+    baseline = _evaluation("feature", None, {"birds": 0.3, "flowers": 0.2})
+    assert _row(_text(results_view(evaluation, baseline)), "birds")[2] == "30.0 %"
+    content["domains"]["flowers"]["frozen_accuracy"] = None
+    assert _row(_text(results_view(Evaluation.model_validate(content))), "mean")[2] == "-"
+
+
 def test_what_went_wrong_is_said_with_a_remedy() -> None:
     content = results(steps=[3, 8], scores={"s": 1234.5, "s_o": 2.0, "s_p": None, "s_e": None})
     content["domains"]["birds"]["usage"] = 0.51

@@ -11,6 +11,7 @@ import torch
 from prunus.data.loading import ImageSet
 from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.learning.feed import DomainData, make_feeds
+from prunus.learning.frozen_features import frozen_accuracies, read_classifiers
 from prunus.learning.learner import Learner, copy_state, network_state
 from prunus.learning.norms import renew_norms
 from prunus.run_folder import EpochReport, RunFolder
@@ -241,6 +242,28 @@ def test_a_network_that_is_switched_off_whole_is_noted_at_the_end(tmp_path: Path
     ending = RunFolder(tmp_path).read_ending()
     assert ending is not None
     assert (ending.step, ending.union, list(ending.findings)) == (8, 0.0, recorder.notes)
+
+
+def test_frozen_features_stand_beside_the_accuracies_of_a_run(tmp_path: Path) -> None:
+    learner = _learner(budget=1.0)
+    data = [_colours(name) for name in CLASSES]
+    fit(learner, data, Saver(RunFolder(tmp_path), learner, tiny_identity(learner.recipe)), _Recorder())
+    ending = RunFolder(tmp_path).read_ending()
+    assert ending is not None
+    expected = frozen_accuracies(learner.net, data, read_classifiers(RunFolder(tmp_path).frozen_features))
+    assert {name: domain.frozen_accuracy for name, domain in ending.domains.items()} == expected
+    assert min(expected.values()) > 0.9
+
+
+def test_a_backbone_with_random_weights_has_no_features_worth_measuring(tmp_path: Path) -> None:
+    backbone = {"name": "wrn14_2", "weights": "random"}
+    recipe = tiny_recipe(backbone=backbone, training={"epochs": 1, "batch_size": 4})
+    learner = Learner(tiny_net(), recipe)
+    _fit(learner, tmp_path, _Recorder(), validation=True)
+    assert not RunFolder(tmp_path).frozen_features.exists()
+    ending = RunFolder(tmp_path).read_ending()
+    assert ending is not None
+    assert {domain.frozen_accuracy for domain in ending.domains.values()} == {None}
 
 
 def test_an_interrupted_run_keeps_the_statistics_of_training(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 import prunus
 from prunus.cli.options import Device, NoCache, Overrides
+from prunus.cli.output import make_table
 from prunus.cli.progress import TrainingProgress
 from prunus.errors import RecipeError
 from prunus.report.tables import megabytes, percent
@@ -58,7 +59,24 @@ def train(
             "pass a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"
         )
     if steps := next_steps(run):
+        _show_ending(run)
         typer.echo(f"Done. Next: {steps}")
+
+
+def _show_ending(run: Path) -> None:
+    """Show what the domains have reached beside what needs no training."""
+    ending = RunFolder(run).read_ending()
+    if ending is None:  # of an earlier version
+        return
+    table = make_table(("domain", "validation", "frozen features", "chance", "kernels used"), gap=3)
+    for name, domain in ending.domains.items():
+        shares = (domain.validation_accuracy, domain.frozen_accuracy, domain.chance, domain.usage)
+        table.add_row(name, *map(percent, shares))
+    if not ending.has_switches:
+        del table.columns[4]
+    Console(highlight=False).print(table)
+    if ending.mean_accuracy() is None:
+        typer.echo(f"No images were held out for validation. Measure the accuracy with: prunus evaluate {run}")
 
 
 def prune(

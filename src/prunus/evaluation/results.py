@@ -1,10 +1,12 @@
 """Fill in the results of an evaluation."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from prunus.config import Recipe
 from prunus.evaluation.classifying import Answers
 from prunus.evaluation.subject import Subject
+from prunus.measure.accuracy import classify
 from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import DomainResult, Evaluation
 from prunus.measure.score import Scores, decathlon_score, efficiency_scores
@@ -16,7 +18,7 @@ def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers]) -> E
     recipe = subject.recipe
     costs = subject.costs
     chosen = choose_method(recipe)
-    domains = {answer.domain: _domain_result(answer, costs) for answer in answers}
+    domains = {answer.domain: _domain_result(answer, subject) for answer in answers}
     accuracies = [domain.accuracy for domain in domains.values()]
     return Evaluation(
         method=chosen.name,
@@ -44,9 +46,11 @@ def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers]) -> E
     )
 
 
-def _domain_result(answers: Answers, costs: CostReport) -> DomainResult:
+def _domain_result(answers: Answers, subject: Subject) -> DomainResult:
+    costs = subject.costs
     return DomainResult(
         accuracy=answers.accuracy(),
+        frozen_accuracy=_frozen_accuracy(answers, subject),
         images=len(answers.images),
         skipped=len(answers.images.skipped),
         crops=answers.crops,
@@ -54,6 +58,16 @@ def _domain_result(answers: Answers, costs: CostReport) -> DomainResult:
         macs=costs.macs(answers.domain),
         macs_ratio=costs.macs_ratio(answers.domain),
     )
+
+
+def _frozen_accuracy(answers: Answers, subject: Subject) -> float | None:
+    """Measure the frozen backbone on the same crops of the same images."""
+    if answers.domain not in subject.frozen:
+        return None
+    preprocess = subject.domains[answers.domain].preprocess
+    batch_size = subject.recipe.evaluation.batch_size
+    labels = classify(subject.frozen[answers.domain], answers.images, preprocess, answers.crops, batch_size)
+    return replace(answers, labels=labels).accuracy()
 
 
 def _scores(recipe: Recipe, accuracies: Sequence[float], costs: CostReport) -> Scores | None:

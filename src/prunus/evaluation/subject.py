@@ -1,7 +1,7 @@
 """Open a run folder or a model file as something to measure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from prunus.bundle.manifest import DomainEntry
 from prunus.config import Recipe
 from prunus.errors import BackboneError, BundleError
 from prunus.evaluation.packing import domain_entries, pack_run
+from prunus.learning.frozen_features import frozen_classifiers
 from prunus.learning.scoring import net_classifier
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
@@ -19,6 +20,7 @@ from prunus.methods.costs import network_costs
 from prunus.methods.table import choose_method
 from prunus.probabilities import Classifier, crop_probabilities
 from prunus.recipes import parse_recipe
+from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import usable_processors
 from prunus.training.run import TrainedRun, open_run
@@ -33,6 +35,7 @@ class Subject:
         steps: steps done, and steps of the whole training run.
         model_bytes: None where no model file can hold the method or the network.
         bundle: what such a file holds.
+        frozen: classifiers on the frozen backbone by domain, where a run has kept them.
     """
 
     recipe: Recipe
@@ -43,6 +46,7 @@ class Subject:
     dense_bytes: int
     model_bytes: int | None
     bundle: Bundle | None = None
+    frozen: Mapping[str, Classifier] = field(default_factory=dict)
 
 
 def open_subject(path: Path, device: str = "auto") -> Subject:
@@ -62,6 +66,7 @@ def _open_run(path: Path, device: str) -> Subject:
         run.net.dense_bytes(),
         bundle_size(bundle) if bundle else None,
         bundle,
+        frozen_classifiers(run.net, RunFolder(path).frozen_features),
     )
 
 

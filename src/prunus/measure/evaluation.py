@@ -12,9 +12,14 @@ ADDED = ("baselines", "example", "seconds", "recipe")  # by `demo` and `compare`
 
 
 class DomainResult(Result):
-    """The accuracy of one domain, and its share of the backbone's kernels and MACs."""
+    """The accuracy of one domain, and its share of the backbone's kernels and MACs.
+
+    Args:
+        frozen_accuracy: of a linear classifier on the frozen backbone; None for model files and earlier runs.
+    """
 
     accuracy: Share
+    frozen_accuracy: Share | None = None
     images: int | None = None
     skipped: int = 0
     crops: int = 1
@@ -83,6 +88,12 @@ class Evaluation(Result):
     def accuracies(self) -> dict[str, float]:
         """Return the accuracy of every domain."""
         return {name: domain.accuracy for name, domain in self.domains.items()}
+
+    @property
+    def frozen_accuracies(self) -> dict[str, float]:
+        """Return the accuracy of frozen features for every domain where it is known."""
+        accuracies = {name: domain.frozen_accuracy for name, domain in self.domains.items()}
+        return {name: accuracy for name, accuracy in accuracies.items() if accuracy is not None}
 
     @property
     def largest_usage(self) -> float:

@@ -24,30 +24,30 @@ def plural(count: int, noun: str) -> str:
 
 
 def results_view(results: Evaluation, baseline: Evaluation | None = None) -> Group:
-    """Show the accuracy and cost of every domain, next to a baseline's accuracy if there is one, and the total cost."""
+    """Show the accuracy and cost of every domain, the accuracy of frozen features if it is known, and the total cost.
+
+    Args:
+        baseline: a run of the method "feature" (default: what was fitted to the frozen features of the run).
+    """
     return Group(Text(_title(results), style="bold"), _table(results, baseline), Text(_notes(results)))
 
 
 def _table(results: Evaluation, baseline: Evaluation | None) -> Table:
-    references = baseline.accuracies if baseline else {}
+    frozen = baseline.accuracies if baseline else results.frozen_accuracies
     usages = [domain.usage for domain in results.domains.values()]
     table = Table("domain", "accuracy", "frozen features", "kernels used", "computation")
     for name, domain in results.domains.items():
-        shares = (domain.accuracy, references.get(name), domain.usage, domain.macs_ratio)
+        shares = (domain.accuracy, frozen.get(name), domain.usage, domain.macs_ratio)
         table.add_row(name, *map(percent, shares))
     table.add_section()
-    means = (
-        results.mean_accuracy,
-        baseline.mean_accuracy if baseline else None,
-        sum(usages) / len(usages),
-        results.macs_ratio,
-    )
+    mean_frozen = sum(frozen.values()) / len(frozen) if len(frozen) == len(usages) else None
+    means = (results.mean_accuracy, mean_frozen, sum(usages) / len(usages), results.macs_ratio)
     table.add_row("mean", *map(percent, means), style="bold")
     table.add_row("any domain", "-", "-", percent(results.union), "-")
     for column in table.columns[1:]:
         column.justify = "right"
     table.columns[2].style = "dim"
-    if baseline is None:
+    if not frozen:
         del table.columns[2]
     return table
 

@@ -1,6 +1,6 @@
 """The training loop, to be read from top to bottom."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ from prunus.errors import TrainingInterrupted
 from prunus.learning.arithmetic import arithmetic
 from prunus.learning.captured import StepRunner
 from prunus.learning.feed import DomainData, Feed, Inputs, StepJob, drawing, make_feeds
+from prunus.learning.frozen_features import fit_frozen_features, frozen_accuracies
 from prunus.learning.learner import Learner
 from prunus.learning.norms import renew_norms
 from prunus.learning.rates import rate_factor
@@ -128,18 +129,31 @@ def _end_epoch(run: _Run, epoch: int) -> None:
 
 def _finish(run: _Run) -> dict[str, float]:
     """Bring the best state and the last one into their final form; return the last one's validation accuracies."""
-    best = run.saver.settle_best(partial(_settle, run))
-    last = _settle(run)
+    frozen = _measure_frozen_features(run)
+    best = run.saver.settle_best(partial(_settle, run, frozen))
+    last = _settle(run, frozen)
     run.saver.save_ending(best or last)
     accuracies = {name: domain.validation_accuracy for name, domain in last.domains.items()}
     return {name: accuracy for name, accuracy in accuracies.items() if accuracy is not None}
 
 
-def _settle(run: _Run) -> Ending:
+def _settle(run: _Run, frozen: Mapping[str, float]) -> Ending:
     """Do with the current state what follows the last step, and describe the result."""
     # whatever else changes a network at the end of a run belongs here, before its norms
     renew_norms(run.learner, run.feeds, [len(domain.train) for domain in run.data], run.workers)
-    return describe_ending(run.learner, run.data, run.saver.position.step, validate(run.learner, run.data))
+    accuracies = validate(run.learner, run.data)
+    return describe_ending(run.learner, run.data, run.saver.position.step, accuracies, frozen)
+
+
+def _measure_frozen_features(run: _Run) -> dict[str, float]:
+    """Keep linear classifiers on the backbone's features and return their validation accuracies."""
+    learner = run.learner
+    is_pretrained = learner.recipe.backbone.weights != "random"
+    if not is_pretrained or not learner.processes.is_first:  # which is the only one that reports
+        return {}
+    classifiers = fit_frozen_features(learner.net, run.data)
+    run.saver.save_classifiers(classifiers)
+    return frozen_accuracies(learner.net, run.data, classifiers)
 
 
 def _prepare(

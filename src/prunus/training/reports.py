@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport
 from prunus.training.findings import LayerUsage, find_problems, limit_of
+
+NONE: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,19 @@ def _report(learner: Learner, pending: _Pending, validation: Mapping[str, float]
 
 
 @torch.no_grad()
-def describe_ending(learner: Learner, data: Sequence[DomainData], step: int, validation: Mapping[str, float]) -> Ending:
-    """Describe the network at the end of a run; `validation` holds accuracies by domain."""
+def describe_ending(
+    learner: Learner,
+    data: Sequence[DomainData],
+    step: int,
+    validation: Mapping[str, float],
+    frozen: Mapping[str, float] = NONE,
+) -> Ending:
+    """Describe the network at the end of a run.
+
+    Args:
+        validation: accuracies by domain.
+        frozen: those of frozen features.
+    """
     switches = learner.net.switches
     mask_DK = switches.kernel_masks() if switches else torch.ones(len(data), 1, dtype=torch.bool)
     domains = {}
@@ -126,7 +140,9 @@ def describe_ending(learner: Learner, data: Sequence[DomainData], step: int, val
         images = domain.validation or domain.train
         chance = chance_accuracy(images.labels, len(learner.net.classes[domain.name]))
         held_out = len(domain.validation) if domain.validation else 0
-        domains[domain.name] = DomainEnding(usage, chance, held_out, validation.get(domain.name))
+        domains[domain.name] = DomainEnding(
+            usage, chance, held_out, validation.get(domain.name), frozen.get(domain.name)
+        )
     ending = Ending(step, domains, mask_DK.any(0).double().mean().item(), switches is not None)
     return replace(ending, findings=find_problems(ending, _layer_usage(learner), limit_of(learner.recipe)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import NoReturn
 
@@ -12,6 +12,7 @@ import torch
 
 from prunus.errors import TrainingError
 from prunus.files import write_json
+from prunus.learning.frozen_features import LinearClassifier, write_classifiers
 from prunus.learning.learner import Learner, copy_state, network_state
 from prunus.run_folder import Ending, EpochReport, RunFolder
 from prunus.training.best import better
@@ -90,6 +91,10 @@ class Saver:
         final = best.model_copy(update={"final_accuracy": ending.mean_accuracy()})
         self.position = self.position.model_copy(update={"best": final})
         return ending
+
+    def save_classifiers(self, classifiers: Mapping[str, LinearClassifier]) -> None:
+        """Keep the classifiers of the frozen backbone."""
+        write_classifiers(self._folder.frozen_features, classifiers)
 
     def save_ending(self, ending: Ending) -> None:
         """Write how the state that is kept has become."""

@@ -29,7 +29,8 @@ def find_problems(model: Path) -> list[str]:
     bundle = read_bundle(model)
     costs = bundle_costs(bundle)
     usages = {name: costs.usage(name) for name in bundle.domains}
-    limit = limit_of(parse_recipe(bundle.manifest.provenance["recipe"]))
+    recipe = bundle.manifest.provenance.get("recipe")
+    limit = limit_of(parse_recipe(recipe)) if recipe else None
     return [
         *over_budget(usages, costs.union(), limit),
         *larger_than_dense(model.stat().st_size, bundle.manifest.dense_bytes),
