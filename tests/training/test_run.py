@@ -19,7 +19,7 @@ from torch import nn
 
 import prunus
 from prunus.backbone.zoo import ZOO, ZooEntry
-from prunus.config import BackboneChoice, MethodChoice, Recipe, Sharing
+from prunus.config import BackboneChoice, Budget, MethodChoice, Recipe, Sharing
 from prunus.errors import BackboneError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
 from prunus.files import temporary_beside
 from prunus.losses.constraint import Constraint
@@ -127,10 +127,12 @@ def test_a_folder_with_a_run_is_never_overwritten(recipe: Recipe, tmp_path: Path
 def test_a_checkpoint_of_another_recipe_is_refused_and_the_difference_named(recipe: Recipe, tmp_path: Path) -> None:
     start_run(recipe, tmp_path / "run")
     with pytest.raises(TrainingError, match=r"another recipe \(budget: 0.5 -> 0.1\)"):
-        resume_run(tmp_path / "run", recipe=recipe.model_copy(update={"budget": 0.1}))
+        resume_run(tmp_path / "run", recipe=recipe.model_copy(update={"budget": Budget(kernels=0.1)}))
 
 
-@pytest.mark.parametrize("change", [{"budget": 0.1}, {"seed": 5}, {"method": MethodChoice(name="feature")}])
+@pytest.mark.parametrize(
+    "change", [{"budget": Budget(kernels=0.1)}, {"seed": 5}, {"method": MethodChoice(name="feature")}]
+)
 def test_a_checkpoint_that_was_put_into_another_runs_folder_is_refused(
     recipe: Recipe, tmp_path: Path, change: dict[str, object]
 ) -> None:
@@ -326,7 +328,7 @@ def test_a_run_that_keeps_its_best_epoch_is_opened_there_and_continues_from_the_
     recipe: Recipe, tmp_path: Path
 ) -> None:
     training = recipe.training.model_copy(update={"keep": "best"})
-    start_run(recipe.model_copy(update={"training": training, "budget": 1.0}), tmp_path / "run")
+    start_run(recipe.model_copy(update={"training": training, "budget": Budget(kernels=1.0)}), tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     shutil.copy(folder.checkpoint, tmp_path / "last")
     best = read_checkpoint(folder.best)
