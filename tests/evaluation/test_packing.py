@@ -5,9 +5,10 @@ from pathlib import Path
 import torch
 
 import prunus
-from prunus.evaluation.packing import domain_entries, pack_run, public_recipe
+from prunus.evaluation.packing import pack_run
 from prunus.recipes import parse_recipe
 from prunus.training.checkpoint import Checkpoint, Position
+from prunus.training.provenance import domain_entries, public_recipe
 from prunus.training.run import TrainedRun
 from tests.makers.tiny_training import CLASSES, PREPROCESS, tiny_backbone, tiny_identity, tiny_net, tiny_recipe
 
@@ -31,11 +32,11 @@ def test_the_provenance_names_versions_steps_backbone_and_recipe(tmp_path: Path)
     }
     assert parse_recipe(manifest.provenance["recipe"]) == public_recipe(run.recipe)
     assert manifest.backbone == "tiny"
-    assert manifest.domains == domain_entries(run)
+    assert manifest.domains == domain_entries(run.checkpoint.identity)
 
 
 def test_domains_keep_their_classes_and_preprocessing(tmp_path: Path) -> None:
-    entries = domain_entries(_run(tmp_path))
+    entries = domain_entries(_run(tmp_path).checkpoint.identity)
     assert {name: list(entry.classes) for name, entry in entries.items()} == CLASSES
     assert all(entry.preprocess == PREPROCESS for entry in entries.values())
 

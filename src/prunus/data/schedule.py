@@ -88,12 +88,19 @@ def _mixed(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iter
         yield tuple((d, np.concatenate([pair for e, pair in chosen if e == d])) for d in domains)
 
 
+def _shuffled(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[Parts]:
+    batches = [parts for domain, size in enumerate(sizes) for parts in _alone(domain, size, batch_size, seed, epoch)]
+    for index in _rng(seed, epoch).permutation(len(batches)):
+        yield batches[index]
+
+
 def _alone(domain: int, size: int, batch_size: int, seed: int, epoch: int) -> Iterator[Parts]:
     for indices in _batches(size, batch_size, _rng(seed, epoch, domain)):
         yield ((domain, indices),)
 
 
 EPOCHS: dict[Strategy, Callable[[Sequence[int], int, int, int], Iterator[Parts]]] = {
+    "shuffled": _shuffled,
     "round_robin": _round_robin,
     "alternate": _alternate,
     "mixed": _mixed,

@@ -11,7 +11,7 @@ from prunus.bundle.file import bundle_size
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import Recipe
 from prunus.errors import BackboneError, BundleError
-from prunus.evaluation.packing import domain_entries, pack_run
+from prunus.evaluation.packing import pack_run
 from prunus.learning.frozen_features import frozen_classifiers
 from prunus.learning.scoring import net_classifier
 from prunus.measure.bundle_cost import bundle_costs
@@ -23,6 +23,7 @@ from prunus.recipes import parse_recipe
 from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import usable_processors
+from prunus.training.provenance import domain_entries
 from prunus.training.run import TrainedRun, open_run
 
 
@@ -59,7 +60,7 @@ def _open_run(path: Path, device: str) -> Subject:
     bundle = _packed(run)
     return Subject(
         run.recipe,
-        domain_entries(run),
+        domain_entries(run.checkpoint.identity),
         partial(net_classifier, run.net),
         _recipe_costs(bundle, run.recipe) if bundle else network_costs(run.net, run.backbone.probe),
         (run.checkpoint.position.step, run.checkpoint.position.total_steps),

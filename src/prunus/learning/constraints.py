@@ -46,7 +46,7 @@ class Constraints:
             active_D: whether a domain is in the batch.
         """
         mask_DK = switches.kernel_masks()
-        if self.chosen.method.has_budget:
+        if self.chosen.method.has_budget and not self.chosen.method.keeps_budget:
             self._add_budget(switches, mask_DK, active_D)
         if self.sharing is None:
             return active_D

@@ -84,7 +84,8 @@ def _check_shapes(builder: GraphBuilder, features: int, image_size: int) -> None
 
 def _assemble(net: MultiDomainNet, nodes: tuple[Node, ...]) -> GraphNetwork:
     layers = [node.operation.layer for node in nodes if isinstance(node.operation, Conv)]
-    weights: dict[str, Floats] = {layer: net.network.get_parameter(f"{layer}.weight").numpy() for layer in layers}
+    tensors = _domain_tensors(net)[0]  # all domains have the same kernels
+    weights: dict[str, Floats] = {layer: tensors[f"{layer}.weight"].detach().numpy() for layer in layers}
     heads = []
     for head in net.heads:
         assert isinstance(head, nn.Linear)

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,35 +12,61 @@ from prunus.bundle.manifest import DomainEntry, Manifest, Provenance
 from prunus.bundle.packing import to_bundle
 from prunus.errors import BundleError
 from prunus.graph.cut import cut
+from prunus.graph.network import GraphNetwork
 from prunus.lowering.build import build_graph
 from prunus.masks.adapter import Adapter
-from prunus.masks.layer_copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms, SharedConvolutions
 from prunus.masks.network import MultiDomainNet
+from prunus.masks.pool import PooledSwitches
 from prunus.masks.switches import Switches
+
+SWITCHES = (Switches, PooledSwitches)  # other kinds of switches do more than turn kernels off
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a model file says about its network."""
+
+    backbone: str
+    dense_bytes: int
+    domains: Mapping[str, DomainEntry]
+    provenance: Provenance
 
 
 def pack(net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEntry], provenance: Provenance) -> Bundle:
     """Turn a trained network into a bundle: the channels that some domain needs, the union of all domains' kernels."""
+    description = Description(backbone.name, net.dense_bytes(), domains, provenance)
+    return bundle_of(lower(net), description, has_switches=net.switches is not None)
+
+
+def lower(net: MultiDomainNet) -> GraphNetwork:
+    """Write a trained network as a graph, with every channel."""
     if not all(_fits(adapter) for adapter in net.adapters):
         raise BundleError(
             "a model file holds kernel switches, norms and classifiers, and this run's method learns more than that; "
             "measure the run with prunus evaluate, or train one with a budget"
         )
-    network = cut(build_graph(net if net.device.type == "cpu" else copy.deepcopy(net).cpu()))
-    if net.switches is None:  # a method without switches uses every kernel, zeros too
-        network = replace(network, masks={layer: np.ones_like(mask) for layer, mask in network.masks.items()})
+    return build_graph(net if net.device.type == "cpu" else copy.deepcopy(net).cpu())
+
+
+def bundle_of(network: GraphNetwork, description: Description, has_switches: bool = True) -> Bundle:
+    """Cut the channels that no domain needs and pack the rest; without switches every kernel is used, zeros too."""
+    small = cut(network)
+    if not has_switches:
+        small = replace(small, masks={layer: np.ones_like(mask) for layer, mask in small.masks.items()})
     manifest = Manifest(
-        backbone=backbone.name,
-        image_size=net.image_size,
-        graph=network.graph,
-        domains=dict(domains),
-        dense_bytes=net.dense_bytes(),
-        provenance=provenance,
+        backbone=description.backbone,
+        image_size=small.image_size,
+        graph=small.graph,
+        domains=dict(description.domains),
+        dense_bytes=description.dense_bytes,
+        provenance=description.provenance,
     )
-    return to_bundle(network, manifest)
+    return to_bundle(small, manifest)
 
 
 def _fits(adapter: Adapter) -> bool:
-    """Return whether a model file can hold what an adapter learned: kernel switches or norms."""
-    is_switches = type(adapter) is Switches and adapter.layout.granularity != "weight"
-    return is_switches or isinstance(adapter, DomainNorms)
+    """Return whether a model file can hold what an adapter learned: kernels, their switches, or norms."""
+    if isinstance(adapter, Switches):
+        return type(adapter) in SWITCHES and adapter.layout.granularity != "weight"
+    return isinstance(adapter, (SharedConvolutions, DomainNorms))

@@ -40,7 +40,11 @@ class Adapter(nn.Module):
     own_norms = False  # whether every domain has its own norms, whose statistics may then be updated
 
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors with which a domain replaces the backbone's, by name."""
+        """Return the tensors with which a domain replaces the backbone's, by name.
+
+        Args:
+            frozen: the backbone's parameters, as changed by the adapters before this one.
+        """
         return {}
 
     def branches(self, domain: int) -> dict[str, Branch]:

@@ -60,6 +60,18 @@ class LayerCopies(Adapter):
         return Cost(weights=weights, side=side, owned=self.convs)
 
 
+class SharedConvolutions(LayerCopies):
+    """One trained copy of all convolutions, for all domains, in place of the backbone's."""
+
+    def __init__(self, network: nn.Module, convs: Collection[str]) -> None:
+        super().__init__(network, convs, 1, together=True)
+
+    @override
+    def cost(self, domain: int, run: Probe) -> Cost:
+        """Count biases only: the kernels replace the backbone's, so what the domains read of them is counted there."""
+        return Cost(side=super().cost(domain, run).side)
+
+
 class DomainNorms(LayerCopies):
     """A copy of every norm's weights, biases and running statistics per domain."""
 

@@ -74,8 +74,13 @@ class MultiDomainNet(nn.Module):
     def tensors(self, domain: str) -> dict[str, Tensor]:
         """Collect the tensors in which a domain differs from the backbone."""
         index = self.index(domain)
-        frozen = dict(self.network.named_parameters())
-        return {name: tensor for part in self.adapters for name, tensor in part.tensors(index, frozen).items()}
+        current: dict[str, Tensor] = dict(self.network.named_parameters())
+        changed: dict[str, Tensor] = {}
+        for adapter in self.adapters:  # each sees what those before it have changed
+            changes = adapter.tensors(index, current)
+            changed |= changes
+            current |= changes
+        return changed
 
     def forward(self, images: Tensor, domain: str) -> Tensor:
         """Compute the logits of images of one domain."""

@@ -24,6 +24,7 @@ class Method:
         options: the keys of [method] in a recipe.
         masked: whether it has switches that a sharing loss can act on.
         has_budget: whether the recipe's budget limits the usage of a domain.
+        keeps_budget: whether it ends within every limit of the budget, by construction; others know kernels only.
         sharing: its sharing loss, if it has one.
         together: whether domains share learned parameters and therefore cannot be trained one after another.
         packable: whether a model file can hold it, with kernel switches, norms and classifiers only.
@@ -37,6 +38,7 @@ class Method:
     options: type[Settings] = NoOptions
     masked: bool = False
     has_budget: bool = False
+    keeps_budget: bool = False
     sharing: str | None = None
     together: bool = False
     packable: bool = False

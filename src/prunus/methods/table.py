@@ -18,6 +18,7 @@ from prunus.methods import (
     baselines,
     da3,
     early_exits,
+    exact,
     hard_sharing,
     kernel_switches,
     modulation,
@@ -27,6 +28,7 @@ from prunus.methods import (
 from prunus.methods.method import Method
 
 METHODS: dict[str, Method] = {
+    "exact": exact.METHOD,
     "feature": baselines.FEATURE,
     "bn": baselines.BN,
     "finetune": baselines.FINETUNE,

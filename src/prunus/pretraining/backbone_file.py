@@ -9,13 +9,13 @@ from prunus.config import DEMO_PREFIX, Recipe
 from prunus.data.layouts import open_domain
 from prunus.errors import DataError, RecipeError, TrainingInterrupted
 from prunus.evaluation.classifying import classify_domains
-from prunus.evaluation.packing import public_recipe
 from prunus.evaluation.subject import open_subject
 from prunus.parallel.joining import is_first_process
 from prunus.pretraining.recipe import with_warmup_of
 from prunus.recipes import load_recipe, recipe_differences
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.observers import Observer
+from prunus.training.provenance import public_recipe
 from prunus.training.run import CHANGEABLE, open_run, resume_run, train_or_continue
 from prunus.version import __version__
 

@@ -8,6 +8,7 @@ from itertools import islice
 
 import torch
 
+from prunus.budgets.keeper import Keeper
 from prunus.config import Strategy
 from prunus.data.prefetch import choose_workers, prepare_steps
 from prunus.data.schedule import Step, num_steps, schedule
@@ -50,7 +51,12 @@ class _Run:
 
 
 def fit(
-    learner: Learner, data: Sequence[DomainData], saver: Saver, observer: Observer, start: Checkpoint | None = None
+    learner: Learner,
+    data: Sequence[DomainData],
+    saver: Saver,
+    observer: Observer,
+    start: Checkpoint | None = None,
+    keeper: Keeper | None = None,
 ) -> None:
     """Train to the end of the recipe, from the beginning or from a checkpoint, and save regularly."""
     recipe = learner.recipe
@@ -73,6 +79,8 @@ def fit(
                 # any step can be repeated, also with dropout inside a backbone, which differs between processes
                 torch.manual_seed(job.step_seed + processes.rank)
                 factor = rate_factor(recipe.training, step.position)
+                if keeper and keeper.advance(job.step, step.position / recipe.training.epochs):
+                    observer.noted(f"the model now has its final size: {keeper.summary()}")
                 runner.run([(domain, len(indices)) for domain, indices in step.parts], inputs, factor)
                 observer.stepped(job.step, step.epoch)
                 saver.move_to(job.step)

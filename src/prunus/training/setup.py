@@ -29,6 +29,7 @@ from prunus.training.checkpoint import Checkpoint, Identity, read_checkpoint
 from prunus.training.findings import ScheduleWatch, limit_of
 from prunus.training.loop import fit
 from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog
+from prunus.training.promise import make_keeper
 from prunus.training.saving import Saver
 from prunus.version import __version__
 
@@ -69,8 +70,9 @@ class RecipeTraining:
             if self.processes.is_first:
                 start_from(Path(recipe.init), net, identity)
             self.processes.broadcast_(list(network_state(net).values()))
+        keeper = make_keeper(net, backbone, identity)
         learner = Learner(net, recipe, self.processes)
-        fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start)
+        fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start, keeper)
 
     def _open_logs(self) -> Observers:
         """Write what describes the run, and return its observers; of several processes only the first has any."""

@@ -1,0 +1,56 @@
+"""Choose the switches that are worth most within several limits: a fractional knapsack, rounded down.
+
+A switch is ranked by its value per cost. With several limits, its cost is a weighted sum of what it takes of each, and
+the weights are learned: a limit that binds counts more, one with room to spare counts less.
+
+Legend: R = limits, M = switches.
+"""
+
+import torch
+from torch import Tensor
+
+ROUNDS = 24  # of learning the weights of several limits
+RATE = 4.0
+
+
+def choose(value_M: Tensor, costs_RM: Tensor, limits_R: Tensor) -> Tensor:
+    """Return a mask of the most valuable switches whose costs stay within all limits.
+
+    Nothing is read back from the device. A switch of infinite value is ranked first.
+
+    Args:
+        costs_RM: not negative; a switch that costs nothing at all is always chosen.
+    """
+    shares_RM = costs_RM / limits_R[:, None]
+    best = _greedy(value_M, shares_RM, shares_RM.mean(0))
+    if len(limits_R) == 1:
+        return best
+    finite_M = value_M.nan_to_num(posinf=0.0)
+    best_value = (finite_M * best).sum()
+    weights_R = torch.ones_like(limits_R)
+    for _ in range(ROUNDS):
+        chosen = _greedy(value_M, shares_RM, weights_R @ shares_RM)
+        value = (finite_M * chosen).sum()
+        is_better = value > best_value
+        best, best_value = torch.where(is_better, chosen, best), torch.where(is_better, value, best_value)
+        used_R = shares_RM @ chosen.to(shares_RM.dtype)
+        weights_R = weights_R * torch.exp(RATE * (used_R - used_R.max()))
+        weights_R = weights_R.clamp(min=1e-9 * weights_R.max())  # a limit may bind again later
+    return best
+
+
+def _greedy(value_M: Tensor, shares_RM: Tensor, price_M: Tensor) -> Tensor:
+    """Take switches by value per price as long as all of them fit, then smaller ones that fit into what is left."""
+    order_M = torch.argsort(value_M / price_M.clamp(min=1e-30), descending=True, stable=True)
+    sorted_RM = shares_RM[:, order_M]
+    taken_M = (sorted_RM.cumsum(1) <= 1 + 1e-12).all(0)  # a prefix: costs are not negative
+    for _ in range(FILLS):
+        left_R1 = 1 + 1e-12 - (sorted_RM * taken_M).sum(1, keepdim=True)
+        fits_M = ~taken_M & (sorted_RM <= left_R1).all(0)
+        taken_M = taken_M | (fits_M & ((sorted_RM * fits_M).cumsum(1) <= left_R1).all(0))
+    chosen_M = torch.zeros_like(taken_M)
+    chosen_M[order_M] = taken_M
+    return chosen_M
+
+
+FILLS = 4  # after as many rounds hardly anything more fits

@@ -1,0 +1,113 @@
+"""Rank the switches of a pool by worth and cost, and open as many as the limits allow.
+
+Legend: D = domains, M = switches of a domain, R = limits, L = layers.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from prunus.budgets.knapsack import choose
+from prunus.budgets.limits import Limits
+from prunus.budgets.switch_costs import SwitchCosts
+from prunus.masks.network import MultiDomainNet
+from prunus.masks.pool import PooledSwitches
+
+UNUSED = 1e-3  # worth of a switch that no domain has on, relative to one that all have on
+SPREAD = 1.5  # MACs of the pool, relative to what one domain may use of it
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The switches of a network, in the order of its weights and masks as they are now.
+
+    Args:
+        fixed_bytes: the part of a model file that no switch changes: heads, norms and the description.
+    """
+
+    net: MultiDomainNet
+    pool: PooledSwitches
+    limits: Limits
+    costs: SwitchCosts
+    fixed_bytes: float = 0.0
+
+    @torch.no_grad()
+    def worth(self) -> Tensor:
+        """Return the worth of every switch: the squared norm of its weights, times the share of domains that use it."""
+        layout = self.pool.layout
+        tensors: dict[str, Tensor] = dict(self.net.network.named_parameters())
+        for adapter in self.net.adapters:
+            if adapter is self.pool:
+                break
+            tensors |= adapter.tensors(0, tensors)
+        norms = [_squares(tensors[f"{conv.name}.weight"], layout.shape(conv)) for conv in layout.convs]
+        return torch.cat(norms) * (self.pool.masks().double().mean(0) + UNUSED)
+
+    @torch.no_grad()
+    def floor(self) -> Tensor:
+        """Return a mask of the most valuable switch of every layer: the least that a network keeps."""
+        return _first_of_layers(self.worth(), self.costs.layer)
+
+    @torch.no_grad()
+    def opened(self, scale: float = 1.0, done: float = 1.0) -> Tensor:
+        """Return the switches that may be on, at a scale of the limits, when part of the shrinking is done: (D, M)."""
+        worth_M = self.worth()
+        worth_M[_first_of_layers(worth_M, self.costs.layer)] = torch.inf
+        shrunk_M = self._shrunk(worth_M, scale, done)
+        masks_DM = self.pool.masks()
+        rows = []
+        for index, limit in enumerate(self.limits.macs or [None] * len(masks_DM)):
+            if limit is None:
+                rows.append(shrunk_M)
+                continue
+            own_M = torch.where(shrunk_M, worth_M * torch.where(masks_DM[index], 1.0, UNUSED), -1.0)
+            allowed = _eased(self.costs.macs.sum(), scale * limit, done)
+            rows.append(shrunk_M & choose(own_M, self.costs.macs[None], allowed[None]))
+        return torch.stack(rows) & self.pool.open_DM
+
+    def _shrunk(self, worth_M: Tensor, scale: float, done: float) -> Tensor:
+        """Return the switches that any domain may have on."""
+        costs, limits = self.costs, self.limits
+        macs = [limit for limit in limits.macs or () if limit is not None]
+        spread = SPREAD * max(macs) if limits.macs and len(macs) == len(limits.macs) and len(macs) > 1 else None
+        size = None if limits.bytes is None else max(limits.bytes - self.fixed_bytes, 1.0)
+        pairs = [
+            (cost_M, _eased(cost_M.sum(), scale * limit, done))
+            for cost_M, limit in (
+                (costs.kernels, limits.kernels),
+                (costs.weights, limits.weights),
+                (costs.bytes, size),
+                (costs.macs, spread),
+            )
+            if limit is not None
+        ]
+        open_M = self.pool.open_DM.any(0)
+        if not pairs:
+            return open_M
+        limits_R = torch.stack([limit for _, limit in pairs])
+        ranked_M = torch.where(open_M, worth_M, -1.0)
+        return choose(ranked_M, torch.stack([cost_M for cost_M, _ in pairs]), limits_R) & open_M
+
+
+def _first_of_layers(worth_M: Tensor, layer_M: Tensor) -> Tensor:
+    best_L = torch.full((int(layer_M[-1]) + 1,), -torch.inf, dtype=worth_M.dtype, device=worth_M.device)
+    best_L = best_L.scatter_reduce(0, layer_M, worth_M, "amax")
+    index_M = torch.arange(len(worth_M), device=worth_M.device)
+    candidate_M = torch.where(worth_M == best_L[layer_M], index_M, len(worth_M))
+    first_L = torch.full_like(best_L, len(worth_M), dtype=torch.long).scatter_reduce(0, layer_M, candidate_M, "amin")
+    mask_M = torch.zeros_like(worth_M, dtype=torch.bool)
+    mask_M[first_L] = True
+    return mask_M
+
+
+def _squares(weight: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Sum the squares of the weights under every switch, as float64."""
+    axes = [axis for axis, size in enumerate(shape) if size == 1]
+    return weight.detach().double().square().sum(axes).flatten()
+
+
+def _eased(whole: Tensor, limit: float, done: float) -> Tensor:
+    """Return the limit at a point of the shrinking: from the whole to the limit, fast at first, then ever slower."""
+    final = torch.clamp(torch.tensor(limit, dtype=whole.dtype, device=whole.device), max=whole)
+    return final + (whole - final) * (1 - done) ** 3

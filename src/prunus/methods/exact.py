@@ -1,0 +1,53 @@
+"""The method of Prunus: one shared network, pruned to exactly the budget while all domains train it.
+
+All domains train one copy of the convolutions. The pool of kernels that they may use shrinks on a schedule until the
+model fits the budget (`budgets/keeper.py`). Each domain switches kernels inside the pool on and off, and has its own
+norms and head.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from prunus.backbone.zoo import Backbone
+from prunus.config import Granularity, Settings
+from prunus.masks.adapter import Adapter
+from prunus.masks.layer_copies import DomainNorms, SharedConvolutions
+from prunus.masks.layout import switch_layout
+from prunus.masks.pool import PooledSwitches
+from prunus.methods.method import Method
+
+
+class Options(Settings):
+    """What is trained, and when the pool reaches its final size."""
+
+    granularity: Granularity = Field(default="kernel", description="unit of a switch: kernel, filter or input_channel")
+    weights: Literal["trained", "frozen"] = Field(
+        default="trained", description="trained: all domains train one copy of the kernels; frozen: the backbone's"
+    )
+    until: float = Field(default=0.5, gt=0, le=1, description="share of training after which the pool stays as it is")
+
+
+def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
+    """Share trained kernels, switch them per domain inside a pool, and add norms per domain."""
+    layout = switch_layout(backbone.network, options.granularity)
+    pool = PooledSwitches(layout, len(classes))
+    norms = DomainNorms(backbone.network, len(classes))
+    if options.weights == "frozen":
+        return [pool, norms]
+    return [SharedConvolutions(backbone.network, [conv.name for conv in layout.convs]), pool, norms]
+
+
+METHOD = Method(
+    summary="one shared network, pruned to exactly the budget while all domains train it",
+    paper="Prunus",
+    cost="1 bit per kernel",
+    build=build,
+    options=Options,
+    masked=True,
+    has_budget=True,
+    keeps_budget=True,
+    together=True,
+    packable=True,
+)

@@ -1,0 +1,42 @@
+"""What a model file tells about the run it was made from."""
+
+from pathlib import Path
+
+import torch
+
+from prunus.bundle.manifest import DomainEntry, Provenance
+from prunus.config import DEMO_PREFIX, Recipe
+from prunus.recipes import PATHS
+from prunus.training.checkpoint import Identity, Position
+from prunus.version import __version__
+
+
+def provenance(identity: Identity, position: Position) -> Provenance:
+    """Return the recipe, the versions of packages and the steps of a run."""
+    return {
+        "prunus": __version__,
+        "torch": torch.__version__.split("+")[0],
+        "backbone_sha256": identity.backbone,
+        "step": position.step,
+        "total_steps": position.total_steps,
+        "recipe": public_recipe(identity.recipe).model_dump(mode="json", exclude_defaults=True),
+    }
+
+
+def domain_entries(identity: Identity) -> dict[str, DomainEntry]:
+    """Return the classes and the preprocessing of every domain."""
+    return {
+        name: DomainEntry(classes=classes, preprocess=identity.preprocess[name])
+        for name, classes in identity.classes.items()
+    }
+
+
+def public_recipe(recipe: Recipe) -> Recipe:
+    """Remove the folders of this machine from the paths of a recipe."""
+    domains = [
+        choice if choice.path.startswith(DEMO_PREFIX) else choice.model_copy(update={"path": Path(choice.path).name})
+        for choice in recipe.domains
+    ]
+    backbone = recipe.backbone.model_copy(update={"weights": Path(recipe.backbone.weights).name})
+    paths = {key: Path(path).name for key in PATHS if (path := getattr(recipe, key))}
+    return recipe.model_copy(update={"domains": tuple(domains), "backbone": backbone, **paths})

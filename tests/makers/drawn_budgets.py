@@ -1,0 +1,111 @@
+"""Small random networks, domains and budgets, to be trained by chance instead of images."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from prunus.backbone.probe import probe_network
+from prunus.backbone.zoo import Backbone
+from prunus.images import Preprocess
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.exact import Options
+from prunus.methods.table import adapt
+from prunus.recipes import parse_recipe
+from prunus.training.checkpoint import Identity
+
+SIZE = 8
+PREPROCESS = Preprocess(size=SIZE, resize=SIZE, mean=(0, 0, 0), std=(1, 1, 1))
+GRANULARITIES = ("kernel", "filter", "input_channel")
+UNITS = ("kernels", "weights", "bytes", "macs", "macs by domain", "kernels and macs", "bytes and macs", "all")
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels: int, groups: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1, groups=groups, bias=False)
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.relu(self.norm(self.conv(x)))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A network with its backbone and the identity of its run."""
+
+    net: MultiDomainNet
+    backbone: Backbone
+    identity: Identity
+
+
+def draw_network(rng: np.random.Generator) -> nn.Module:
+    """Draw a plain, residual or depthwise network of one to four convolutions."""
+    width = int(rng.integers(2, 13))
+    layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1, bias=bool(rng.integers(2)))]
+    for _ in range(int(rng.integers(0, 4))):
+        kind = rng.choice(["plain", "residual", "depthwise", "pointwise"])
+        if kind in ("residual", "depthwise"):
+            layers.append(_Residual(width, width if kind == "depthwise" else 1))
+        else:
+            wider = int(rng.integers(2, 13))
+            layers += [nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, wider, 3 if kind == "plain" else 1)]
+            width = wider
+    layers += [nn.BatchNorm2d(width), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(*layers)
+
+
+def draw_budget(rng: np.random.Generator, unit: str, domains: list[str], dense: dict[str, float]) -> dict[str, object]:
+    """Draw limits from a twentieth of the dense network to all of it; `dense` has its bytes and MACs."""
+
+    def share() -> float:
+        return float(math.exp(rng.uniform(math.log(0.05), 0)))
+
+    macs = max(1, int(share() * dense["macs"]))
+    size = int(dense["fixed"] + share() * (dense["bytes"] - dense["fixed"]))
+    return {
+        "kernels": {"kernels": share()},
+        "weights": {"weights": share()},
+        "bytes": {"bytes": size},
+        "macs": {"macs": macs},
+        "macs by domain": {"macs": {name: max(1, int(share() * dense["macs"])) for name in domains[: 1 + len(domains) // 2]}},
+        "kernels and macs": {"kernels": share(), "macs": macs},
+        "bytes and macs": {"bytes": size, "macs": macs},
+        "all": {"kernels": share(), "weights": share(), "bytes": size, "macs": macs},
+    }[unit]
+
+
+def draw_case(rng: np.random.Generator, unit: str, granularity: str) -> Drawn:
+    """Draw a network, one to five domains and a budget in some unit that is not below what can be reached."""
+    network = draw_network(rng)
+    backbone = Backbone("drawn", network, PREPROCESS, probe_network(network, SIZE))
+    domains = [f"d{index}" for index in range(int(rng.integers(1, 6)))]
+    classes = {name: tuple(f"c{index}" for index in range(int(rng.integers(2, 5)))) for name in domains}
+    options = Options(granularity=granularity, until=float(rng.uniform(0.2, 1)))  # type: ignore[arg-type]
+    net = adapt(backbone, classes, "exact", int(rng.integers(1000)), options)
+    stir(net, rng)
+    recipe = parse_recipe({"backbone": "drawn", "domains": domains, "method": {"name": "exact", **options.model_dump()}})
+    identity = Identity(
+        recipe=recipe,
+        backbone="drawn",
+        domains=dict.fromkeys(domains, "none"),
+        classes=classes,
+        preprocess=dict.fromkeys(domains, PREPROCESS),
+    )
+    return Drawn(net, backbone, identity)
+
+
+@torch.no_grad()
+def stir(net: MultiDomainNet, rng: np.random.Generator) -> None:
+    """Change weights, norms and scores by chance, as training would."""
+    for name, parameter in net.named_parameters():
+        if not name.startswith("network."):
+            noise = torch.from_numpy(rng.standard_normal(parameter.shape)).float()
+            parameter += noise * (1e-2 if "scores" in name else 0.3)
+    for name, buffer in net.named_buffers():
+        if name.endswith("running_mean") and not name.startswith("network."):
+            buffer += torch.from_numpy(rng.standard_normal(buffer.shape)).float()
