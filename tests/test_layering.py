@@ -45,9 +45,10 @@ lowering: backbone bundle graph masks
 methods: backbone config losses masks measure
 report: bundle images measure recipes run_folder
 serving: bundle config images measure probabilities runtime samples
+budgets: amounts bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
 learning: config data images losses masks methods parallel probabilities
-training: backbone config data images learning losses masks methods parallel recipes run_folder
+training: backbone budgets bundle config data images learning losses lowering masks methods parallel recipes run_folder
 evaluation: backbone bundle config data learning lowering measure methods probabilities recipes run_folder runtime
     timing training
 comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
@@ -63,7 +64,19 @@ IMPORTS = {
 
 # every other room must work without torch
 WITH_TORCH = {
-    *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
+    *(
+        "budgets",
+        "losses",
+        "backbone",
+        "data",
+        "masks",
+        "lowering",
+        "methods",
+        "parallel",
+        "timing",
+        "learning",
+        "training",
+    ),
     *("evaluation", "comparison", "pretraining", "verbs"),
 }
 

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from prunus.budgets.limits import Usage, limits_of
+from prunus.budgets.keeper import Keeper
+from prunus.budgets.limits import Usage
+from prunus.budgets.meter import HEADROOM
 from prunus.bundle.file import bundle_bytes, read_bundle
-from prunus.config import Budget
 from prunus.errors import RecipeError
 from prunus.lowering.pack import pack
-from prunus.masks.layout import SwitchLayout
-from prunus.methods.costs import dense_costs
+from prunus.training.checkpoint import Position
 from prunus.training.promise import make_keeper
 from prunus.training.provenance import domain_entries, provenance
-from prunus.training.checkpoint import Position
 from tests.makers.drawn_budgets import GRANULARITIES, UNITS, Drawn, draw_budget, draw_case, stir
 
 DRAWS = 1000
+PARTS = 4  # for several processes
 TRIALS = [(unit, granularity) for unit in UNITS for granularity in GRANULARITIES]
+RESERVE = HEADROOM + 16
+ENDS = ("as it is", "all on", "all off", "stirred")
 
 
-def measured(drawn: Drawn, tmp_path) -> Usage:
-    """Write the file and count what is in it, without the code that keeps budgets."""
-    bundle = pack(drawn.net.eval(), drawn.backbone, domain_entries(drawn.identity), provenance(drawn.identity, Position(step=999, total_steps=999)))
-    path = tmp_path / "model.prunus"
+def _measured(drawn: Drawn, path: Path) -> Usage:
+    """Write the model file and count what is in it, without the code that keeps budgets."""
+    steps = Position(step=999, total_steps=999)
+    bundle = pack(drawn.net.eval(), drawn.backbone, domain_entries(drawn.identity), provenance(drawn.identity, steps))
     path.write_bytes(bundle_bytes(bundle, drawn.identity.recipe.dtype))
     read = read_bundle(path)
     kernels = weights = 0
@@ -39,57 +45,121 @@ def measured(drawn: Drawn, tmp_path) -> Usage:
     return Usage(kernels, weights, path.stat().st_size, tuple(macs))
 
 
-def largest_switch(layout: SwitchLayout, positions, name: str, itemsize: int, domains: int) -> float:
-    """Return what the costliest switch takes of a limit."""
-    costs = []
-    for conv in layout.convs:
-        shape = layout.shape(conv)
-        kernels = conv.out_channels * conv.in_channels // (shape[0] * shape[1])
-        macs = kernels * conv.kernel_area * positions[conv.name]
-        # a switch may bring its channel back: norms of every domain, its row of the classifiers and of ones
-        channel = 4 * domains * (2 + 9 * 13 + 5)
-        costs.append({"kernels": kernels, "weights": kernels * conv.kernel_area, "macs": macs,
-                      "bytes": kernels * conv.kernel_area * itemsize + channel}[name])
-    return max(costs)
+def _with_reserve(usage: Usage) -> Usage:
+    """Add the bytes that are kept free for longer names of versions and steps; tiny files notice them."""
+    assert usage.bytes is not None
+    return replace(usage, bytes=usage.bytes + RESERVE)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_drawn_budgets(seed: int, tmp_path) -> None:
-    short = []
-    for number in range(seed, DRAWS, 8):
+def _train_by_chance(keeper: Keeper, drawn: Drawn, rng: np.random.Generator) -> None:
+    steps = int(rng.integers(1, 6))
+    for step in range(steps):
+        keeper.advance(20 * step, step / steps)
+        stir(drawn.net, rng)
+    keeper.finish()
+    ending = rng.choice(ENDS)
+    with torch.no_grad():
+        if ending == "all on":
+            keeper.pool.scores_DM.fill_(1.0)
+        if ending == "all off":
+            keeper.pool.scores_DM.fill_(-1.0)
+    if ending == "stirred":
+        stir(drawn.net, rng)
+    keeper.finish()
+
+
+def _one_more_is_too_much(keeper: Keeper, drawn: Drawn, path: Path) -> bool:
+    """Return whether no single switch can be added to what the domains may use, within the limits.
+
+    In a small network one switch may bring several kernels to life, so a limit is not always filled.
+    """
+    pool, limits = keeper.pool, keeper.limits
+    pool.scores_DM.data.fill_(-1.0)
+    if limits.share_used(_with_reserve(_measured(drawn, path))) >= 0.98:
+        return True  # of bytes, fewer switches may take more: channels that are constant in some domains
+    pool.scores_DM.data.fill_(1.0)
+    before = limits.share_used(_with_reserve(_measured(drawn, path)))
+    opened = pool.open_DM.clone()
+    alone = torch.eye(len(opened), dtype=torch.bool)
+    closed = (~opened).any(0).nonzero()[:, 0].tolist()
+    for switch in closed[:: max(1, len(closed) // 12)]:
+        for domains_D in (torch.ones(len(opened), dtype=torch.bool), *alone):
+            pool.open_DM[:, switch] |= domains_D
+            after = _with_reserve(_measured(drawn, path))
+            pool.open_DM.copy_(opened)
+            if limits.share_used(after) > before and limits.are_kept(after):
+                return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_thousand_drawn_budgets_are_kept_and_used(part: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.prunus"
+    kept = 0
+    for number in range(part, DRAWS, PARTS):
         rng = np.random.default_rng([15, number])
         unit, granularity = TRIALS[number % len(TRIALS)]
-        drawn = draw_case(rng, unit, granularity)
-        dense = measured(drawn, tmp_path)
-        fixed = dense.bytes - 4 * dense.weights
-        drawn_budget = draw_budget(rng, unit, list(drawn.net.domains), {"bytes": dense.bytes, "fixed": fixed, "macs": max(dense.macs)})
-        recipe = drawn.identity.recipe.model_copy(update={"budget": Budget.model_validate(drawn_budget)})
-        drawn = Drawn(drawn.net, drawn.backbone, drawn.identity.model_copy(update={"recipe": recipe}))
+        drawn = draw_case(rng, granularity)
+        dense = _measured(drawn, path)
+        assert dense.bytes is not None
+        drawn = drawn.with_budget(draw_budget(rng, unit, list(drawn.net.domains), dense))
         try:
             keeper = make_keeper(drawn.net, drawn.backbone, drawn.identity)
         except RecipeError as error:
             assert "less than one" in str(error) or "at least that" in str(error)
             continue
-        steps = int(rng.integers(1, 6))
-        for step in range(steps):
-            keeper.advance(20 * step, step / steps)
-            stir(drawn.net, rng)
-        keeper.finish()
-        end = rng.choice(["as it is", "all on", "all off", "stirred"])
-        with torch.no_grad():
-            if end == "all on": drawn.net.switches.scores_DM.fill_(1.0)
-            if end == "all off": drawn.net.switches.scores_DM.fill_(-1.0)
-        if end == "stirred": stir(drawn.net, rng)
-        keeper.finish()
-        used = measured(drawn, tmp_path)
-        for line in keeper.limits.lines(used):
-            assert line.is_kept, (number, unit, granularity, end, str(line))
-        share = keeper.limits.share_used(used)
-        if share < 0.98:
-            layout = drawn.net.switches.layout
-            gaps = [line.limit - line.used < largest_switch(layout, drawn.backbone.probe.positions, line.name, 4, len(drawn.net.domains)) for line in keeper.limits.lines(used)]
-            everything = bool(drawn.net.switches.masks().all())
-            if not (any(gaps) or everything):
-                short.append((number, unit, granularity, end, steps, round(share, 3), [str(l) for l in keeper.limits.lines(used)], [l.name for l in layout.convs]))
-    for s in short: print(s)
-    assert not short, len(short)
+        assert keeper is not None
+        _train_by_chance(keeper, drawn, rng)
+        used = _measured(drawn, path)
+        assert keeper.limits.are_kept(used), (number, [str(line) for line in keeper.limits.lines(used)])
+        share = keeper.limits.share_used(_with_reserve(used))
+        assert share >= 0.98 or _one_more_is_too_much(keeper, drawn, path), (number, share)
+        kept += 1
+    assert kept > 0.8 * DRAWS / PARTS  # the others were refused
+
+
+def test_the_refusal_names_a_budget_that_can_be_kept(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    drawn = draw_case(rng, "kernel")
+    with pytest.raises(RecipeError, match=r"set budget\.bytes to at least that") as caught:
+        make_keeper(drawn.net, drawn.backbone, drawn.with_budget({"bytes": 100}).identity)
+    named = float(str(caught.value).split(" take ")[1].split(" kB")[0])
+    drawn = drawn.with_budget({"bytes": f"{named + 0.001} kB"})
+    keeper = make_keeper(drawn.net, drawn.backbone, drawn.identity)
+    assert keeper is not None
+    _train_by_chance(keeper, drawn, rng)
+    assert keeper.limits.are_kept(_measured(drawn, tmp_path / "model.prunus"))
+
+
+def test_a_pool_shrinks_on_its_schedule_and_then_stays() -> None:
+    rng = np.random.default_rng(7)
+    drawn = draw_case(rng, "kernel", until=0.5).with_budget({"kernels": 0.4})
+    keeper = make_keeper(drawn.net, drawn.backbone, drawn.identity)
+    assert keeper is not None
+    sizes = []
+    for step in range(0, 100, 5):
+        final = keeper.advance(step, step / 100)
+        assert final == (step == 50)
+        sizes.append(int(keeper.pool.open_DM.any(0).sum()))
+    total = keeper.pool.layout.num_switches
+    assert sizes[0] == total  # nothing is closed before the first step
+    assert all(before >= after for before, after in pairwise(sizes))
+    changes = [step for step, (before, after) in enumerate(pairwise(sizes), 1) if before != after]
+    assert set(changes) <= {4, 8, 10}  # every 20 steps, and when it becomes final
+    at_20 = total * (0.4 + 0.6 * (1 - 0.4) ** 3)
+    assert abs(sizes[4] - at_20) <= 1
+
+
+def test_a_pool_that_was_saved_when_final_stays_final() -> None:
+    rng = np.random.default_rng(7)
+    drawn = draw_case(rng, "kernel").with_budget({"kernels": 0.4})
+    first = make_keeper(drawn.net, drawn.backbone, drawn.identity)
+    assert first is not None
+    first.finish()
+    opened = first.pool.open_DM.clone()
+    second = make_keeper(drawn.net, drawn.backbone, drawn.identity)  # as after a restart
+    assert second is not None
+    assert second.is_final()
+    assert not second.advance(0, 1.0)
+    assert torch.equal(second.pool.open_DM, opened)

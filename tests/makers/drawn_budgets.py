@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 from prunus.backbone.probe import probe_network
 from prunus.backbone.zoo import Backbone
+from prunus.budgets.limits import Usage
+from prunus.config import Budget, Granularity
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.exact import Options
@@ -20,7 +23,7 @@ from prunus.training.checkpoint import Identity
 
 SIZE = 8
 PREPROCESS = Preprocess(size=SIZE, resize=SIZE, mean=(0, 0, 0), std=(1, 1, 1))
-GRANULARITIES = ("kernel", "filter", "input_channel")
+GRANULARITIES: tuple[Granularity, ...] = ("kernel", "filter", "input_channel")
 UNITS = ("kernels", "weights", "bytes", "macs", "macs by domain", "kernels and macs", "bytes and macs", "all")
 
 
@@ -42,6 +45,11 @@ class Drawn:
     backbone: Backbone
     identity: Identity
 
+    def with_budget(self, budget: dict[str, object]) -> Drawn:
+        """Return the same network with another budget."""
+        recipe = self.identity.recipe.model_copy(update={"budget": Budget.model_validate(budget)})
+        return replace(self, identity=self.identity.model_copy(update={"recipe": recipe}))
+
 
 def draw_network(rng: np.random.Generator) -> nn.Module:
     """Draw a plain, residual or depthwise network of one to four convolutions."""
@@ -59,36 +67,46 @@ def draw_network(rng: np.random.Generator) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def draw_budget(rng: np.random.Generator, unit: str, domains: list[str], dense: dict[str, float]) -> dict[str, object]:
-    """Draw limits from a twentieth of the dense network to all of it; `dense` has its bytes and MACs."""
+def draw_budget(rng: np.random.Generator, unit: str, domains: list[str], dense: Usage) -> dict[str, object]:
+    """Draw limits from a twentieth of the dense network to all of it."""
+    assert dense.bytes is not None
+    beside = dense.bytes - 4 * dense.weights  # what no switch removes
 
     def share() -> float:
         return float(math.exp(rng.uniform(math.log(0.05), 0)))
 
-    macs = max(1, int(share() * dense["macs"]))
-    size = int(dense["fixed"] + share() * (dense["bytes"] - dense["fixed"]))
-    return {
-        "kernels": {"kernels": share()},
-        "weights": {"weights": share()},
-        "bytes": {"bytes": size},
-        "macs": {"macs": macs},
-        "macs by domain": {"macs": {name: max(1, int(share() * dense["macs"])) for name in domains[: 1 + len(domains) // 2]}},
-        "kernels and macs": {"kernels": share(), "macs": macs},
-        "bytes and macs": {"bytes": size, "macs": macs},
-        "all": {"kernels": share(), "weights": share(), "bytes": size, "macs": macs},
-    }[unit]
+    def macs() -> int:
+        return max(1, int(share() * max(dense.macs)))
+
+    def size() -> int:
+        return beside + int(share() * 4 * dense.weights)
+
+    some = domains[: 1 + len(domains) // 2]
+    draws: dict[str, Callable[[], dict[str, object]]] = {
+        "kernels": lambda: {"kernels": share()},
+        "weights": lambda: {"weights": share()},
+        "bytes": lambda: {"bytes": size()},
+        "macs": lambda: {"macs": macs()},
+        "macs by domain": lambda: {"macs": {name: macs() for name in some}},
+        "kernels and macs": lambda: {"kernels": share(), "macs": macs()},
+        "bytes and macs": lambda: {"bytes": size(), "macs": macs()},
+        "all": lambda: {"kernels": share(), "weights": share(), "bytes": size(), "macs": macs()},
+    }
+    return draws[unit]()
 
 
-def draw_case(rng: np.random.Generator, unit: str, granularity: str) -> Drawn:
-    """Draw a network, one to five domains and a budget in some unit that is not below what can be reached."""
+def draw_case(rng: np.random.Generator, granularity: Granularity, until: float | None = None) -> Drawn:
+    """Draw a network and one to five domains."""
     network = draw_network(rng)
     backbone = Backbone("drawn", network, PREPROCESS, probe_network(network, SIZE))
     domains = [f"d{index}" for index in range(int(rng.integers(1, 6)))]
     classes = {name: tuple(f"c{index}" for index in range(int(rng.integers(2, 5)))) for name in domains}
-    options = Options(granularity=granularity, until=float(rng.uniform(0.2, 1)))  # type: ignore[arg-type]
+    options = Options(granularity=granularity, until=until or float(rng.uniform(0.2, 1)))
     net = adapt(backbone, classes, "exact", int(rng.integers(1000)), options)
     stir(net, rng)
-    recipe = parse_recipe({"backbone": "drawn", "domains": domains, "method": {"name": "exact", **options.model_dump()}})
+    recipe = parse_recipe(
+        {"backbone": "drawn", "domains": domains, "method": {"name": "exact", **options.model_dump()}}
+    )
     identity = Identity(
         recipe=recipe,
         backbone="drawn",
@@ -105,7 +123,7 @@ def stir(net: MultiDomainNet, rng: np.random.Generator) -> None:
     for name, parameter in net.named_parameters():
         if not name.startswith("network."):
             noise = torch.from_numpy(rng.standard_normal(parameter.shape)).float()
-            parameter += noise * (1e-2 if "scores" in name else 0.3)
+            parameter.add_(noise * (1e-2 if "scores" in name else 0.3))
     for name, buffer in net.named_buffers():
         if name.endswith("running_mean") and not name.startswith("network."):
-            buffer += torch.from_numpy(rng.standard_normal(buffer.shape)).float()
+            buffer.add_(torch.from_numpy(rng.standard_normal(buffer.shape)).float())

@@ -6,9 +6,10 @@ There are rare exceptions: a channel that is constant in some domains may take m
 changed norm may silence the last input of a kernel. So the masks are measured once more when training ends.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from prunus.budgets.limits import Limits, Usage
 from prunus.budgets.meter import Meter
@@ -27,16 +28,24 @@ class Keeper:
     Args:
         meter: returns what measures the network as it is now.
         until: share of training after which the pool stays as it is.
+        share: replaces tensors by those of the first of several processes, so that all have the same pool.
     """
 
     def __init__(
-        self, net: MultiDomainNet, limits: Limits, costs: SwitchCosts, meter: Callable[[], Meter], until: float
+        self,
+        net: MultiDomainNet,
+        limits: Limits,
+        costs: SwitchCosts,
+        meter: Callable[[], Meter],
+        until: float = 0.5,
+        share: Callable[[Sequence[Tensor]], None] = lambda _tensors: None,
     ) -> None:
         assert isinstance(net.switches, PooledSwitches)
         self.pool = net.switches
         self.limits = limits
         self.until = until
         self._meter = meter
+        self._share = share
         self._is_final: bool | None = None  # unknown: the state may come from a checkpoint
         fixed_bytes = 0.0
         if limits.bytes is not None:
@@ -56,7 +65,7 @@ class Keeper:
         if done == 1.0:
             return self.finish()
         if done > 0 and step % EVERY == 0:
-            self.pool.restrict(self._ranking.opened(done=done))
+            self._restrict(self._ranking.opened(done=done))
         return False
 
     @torch.no_grad()
@@ -67,9 +76,13 @@ class Keeper:
         self.pool.open_DM.fill_(True)  # what left may come back, in place of kernels that nothing reads any more
         search = Search(self._ranking, self._meter())
         opened = search.largest()
-        self.pool.restrict(opened, search.fixed(opened))
+        self._restrict(opened, search.fixed(opened))
         self._is_final = True
         return True
+
+    def _restrict(self, open_DM: Tensor, fixed_DM: Tensor | None = None) -> None:
+        self.pool.restrict(open_DM, fixed_DM)
+        self._share([self.pool.open_DM, self.pool.fixed_DM])
 
     def is_final(self) -> bool:
         """Return whether the pool has its final size."""

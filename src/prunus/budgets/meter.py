@@ -20,7 +20,7 @@ from prunus.masks.layout import SwitchLayout
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport, count_layer
 
-HEADROOM = 64  # bytes of a header that names longer versions of packages than today's
+HEADROOM = 16  # bytes, for a header that names longer versions of packages than now
 
 
 class Meter(Protocol):
@@ -96,4 +96,3 @@ def cost_usage(costs: CostReport, size: int | None) -> Usage:
             for index in range(len(costs.domains))
         ),
     )
-

@@ -14,7 +14,7 @@ from prunus.budgets.switch_costs import SwitchCosts
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.pool import PooledSwitches
 
-UNUSED = 1e-3  # worth of a switch that no domain has on, relative to one that all have on
+UNUSED = 1e-3  # worth of a switch to a domain that has it off, relative to one that it has on
 SPREAD = 1.5  # MACs of the pool, relative to what one domain may use of it
 
 
@@ -34,7 +34,7 @@ class Ranking:
 
     @torch.no_grad()
     def worth(self) -> Tensor:
-        """Return the worth of every switch: the squared norm of its weights, times the share of domains that use it."""
+        """Return the worth of every switch: the squared norm of its weights."""
         layout = self.pool.layout
         tensors: dict[str, Tensor] = dict(self.net.network.named_parameters())
         for adapter in self.net.adapters:
@@ -42,7 +42,7 @@ class Ranking:
                 break
             tensors |= adapter.tensors(0, tensors)
         norms = [_squares(tensors[f"{conv.name}.weight"], layout.shape(conv)) for conv in layout.convs]
-        return torch.cat(norms) * (self.pool.masks().double().mean(0) + UNUSED)
+        return torch.cat(norms)
 
     @torch.no_grad()
     def floor(self) -> Tensor:

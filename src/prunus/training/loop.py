@@ -42,6 +42,7 @@ class _Run:
     saver: Saver
     observer: Observer
     reporter: Reporter
+    keeper: Keeper | None
 
     @property
     def workers(self) -> int:
@@ -66,7 +67,7 @@ def fit(
     position = saver.position
     remaining = partial(_remaining, plan, recipe.seed, position)
     reporter = Reporter(learner)
-    run = _Run(learner, data, make_feeds(data, learner.net.device, recipe), saver, observer, reporter)
+    run = _Run(learner, data, make_feeds(data, learner.net.device, recipe), saver, observer, reporter, keeper)
     runner, draw_all = _prepare(run)
     observer.started(position.step, position.total_steps)
     try:
@@ -127,7 +128,7 @@ def _end_epoch(run: _Run, epoch: int) -> None:
     learner.synchronize()
     report = run.reporter.read(epoch, saver.position.step, validate(learner, run.data))
     saver.check(report)
-    saver.judge(report)
+    saver.judge(report, within_limits=run.keeper.is_final() if run.keeper else None)
     if saver.position.is_finished:
         final = run.reporter.read(epoch, saver.position.step, _finish(run))
         report = replace(final, images_per_second=report.images_per_second)
@@ -147,7 +148,8 @@ def _finish(run: _Run) -> dict[str, float]:
 
 def _settle(run: _Run, frozen: Mapping[str, float]) -> Ending:
     """Do with the current state what follows the last step, and describe the result."""
-    # whatever else changes a network at the end of a run belongs here, before its norms
+    if run.keeper:
+        run.keeper.finish()
     renew_norms(run.learner, run.feeds, [len(domain.train) for domain in run.data], run.workers)
     accuracies = validate(run.learner, run.data)
     return describe_ending(run.learner, run.data, run.saver.position.step, accuracies, frozen)

@@ -11,13 +11,16 @@ from prunus.masks.network import MultiDomainNet
 from prunus.methods.costs import dense_costs
 from prunus.methods.exact import Options
 from prunus.methods.table import choose_method
+from prunus.parallel.processes import ALONE, Processes
 from prunus.training.checkpoint import Identity, Position
 from prunus.training.provenance import domain_entries, provenance
 
 LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as long as they may get
 
 
-def make_keeper(net: MultiDomainNet, backbone: Backbone, identity: Identity) -> Keeper | None:
+def make_keeper(
+    net: MultiDomainNet, backbone: Backbone, identity: Identity, processes: Processes = ALONE
+) -> Keeper | None:
     """Return what keeps the limits of a run; None if its method does not promise to."""
     recipe = identity.recipe
     options, pool = choose_method(recipe).options, net.switches
@@ -35,7 +38,7 @@ def make_keeper(net: MultiDomainNet, backbone: Backbone, identity: Identity) -> 
 
     costs = switch_costs(pool.layout, backbone.probe.positions, len(net.domains), recipe.dtype, net.device)
     limits = limits_of(recipe.budget, net.domains, dense_costs(backbone))
-    keeper = Keeper(net, limits, costs, meter, options.until)
+    keeper = Keeper(net, limits, costs, meter, options.until, processes.broadcast_)
     refuse_unreachable(keeper)
     return keeper
 

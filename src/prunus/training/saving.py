@@ -55,11 +55,16 @@ class Saver:
         """Note that a step is done."""
         self.position = self.position.model_copy(update={"step": step})
 
-    def judge(self, report: EpochReport) -> None:
-        """Save an epoch that is better than all before it, or end the run if none was for too long."""
+    def judge(self, report: EpochReport, within_limits: bool | None = None) -> None:
+        """Save an epoch that is better than all before it, or end the run if none was for too long.
+
+        Args:
+            within_limits: whether the network is within its budget; if None, the usage of its domains tells.
+        """
         training = self._training
-        budget = self._learner.recipe.budget.kernels if self._learner.chosen.method.has_budget else None
-        if best := better(self.position.best, report, budget):
+        share = self._learner.recipe.budget.kernels if self._learner.chosen.method.has_budget else None
+        budget = share if within_limits is None else None
+        if within_limits is not False and (best := better(self.position.best, report, budget)):
             self.position = self.position.model_copy(update={"best": best})
             if training.keep == "best":
                 self._check_state()

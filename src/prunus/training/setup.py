@@ -70,7 +70,7 @@ class RecipeTraining:
             if self.processes.is_first:
                 start_from(Path(recipe.init), net, identity)
             self.processes.broadcast_(list(network_state(net).values()))
-        keeper = make_keeper(net, backbone, identity)
+        keeper = make_keeper(net, backbone, identity, self.processes)
         learner = Learner(net, recipe, self.processes)
         fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start, keeper)
 
