@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 import prunus
+from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.learning import captured
 from prunus.methods.table import METHODS
 from prunus.run_folder import EpochReport, RunFolder
-from prunus.training.checkpoint import read_checkpoint
 from prunus.training.observers import Observer
 
 DOMAINS = ["demo:fruits", "demo:signs"]

@@ -48,11 +48,13 @@ serving: bundle config images measure probabilities runtime samples
 budgets: amounts bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
 learning: config data images losses masks methods parallel probabilities
-training: backbone budgets bundle config data images learning losses lowering masks methods parallel recipes run_folder
-evaluation: backbone bundle config data learning lowering measure methods probabilities recipes run_folder runtime
-    timing training
+checkpoints: bundle config images learning parallel recipes run_folder
+training: backbone budgets checkpoints config data images learning losses lowering masks methods parallel recipes
+    run_folder
+evaluation: backbone bundle checkpoints config data learning lowering measure methods probabilities recipes run_folder
+    runtime timing training
 comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
-pretraining: backbone benchmarks config data evaluation methods parallel recipes run_folder training
+pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel
     pretraining recipes report run_folder runtime samples serving timing training
 cli: backbone benchmarks bundle config data measure onnx parallel recipes report run_folder serving training verbs
@@ -64,20 +66,8 @@ IMPORTS = {
 
 # every other room must work without torch
 WITH_TORCH = {
-    *(
-        "budgets",
-        "losses",
-        "backbone",
-        "data",
-        "masks",
-        "lowering",
-        "methods",
-        "parallel",
-        "timing",
-        "learning",
-        "training",
-    ),
-    *("evaluation", "comparison", "pretraining", "verbs"),
+    *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
+    *("budgets", "checkpoints", "evaluation", "comparison", "pretraining", "verbs"),
 }
 
 

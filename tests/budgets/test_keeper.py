@@ -14,11 +14,11 @@ from prunus.budgets.keeper import Keeper
 from prunus.budgets.limits import Usage
 from prunus.budgets.meter import HEADROOM
 from prunus.bundle.file import bundle_bytes, read_bundle
+from prunus.checkpoints.checkpoint import Position
+from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.errors import RecipeError
 from prunus.lowering.pack import pack
-from prunus.training.checkpoint import Position
 from prunus.training.promise import make_keeper
-from prunus.training.provenance import domain_entries, provenance
 from tests.makers.drawn_budgets import GRANULARITIES, UNITS, Drawn, draw_budget, draw_case, stir
 
 DRAWS = 1000

@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 
 import prunus
+from prunus.checkpoints.checkpoint import Checkpoint, Position
+from prunus.checkpoints.provenance import domain_entries, public_recipe
 from prunus.evaluation.packing import pack_run
 from prunus.recipes import parse_recipe
-from prunus.training.checkpoint import Checkpoint, Position
-from prunus.training.provenance import domain_entries, public_recipe
 from prunus.training.run import TrainedRun
 from tests.makers.tiny_training import CLASSES, PREPROCESS, tiny_backbone, tiny_identity, tiny_net, tiny_recipe
 

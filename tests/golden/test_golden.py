@@ -15,12 +15,12 @@ import prunus
 from prunus.arrays import Floats
 from prunus.bundle import header
 from prunus.bundle.file import read_bundle
+from prunus.checkpoints import checkpoint
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.comparison import Comparison
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.speed import Benchmark
 from prunus.runtime.numpy_engine import NumpyEngine
-from prunus.training import checkpoint
 from prunus.training.run import open_run
 
 GOLDEN = Path(__file__).parent

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from prunus.backbone.probe import probe_network
 from prunus.backbone.zoo import Backbone
 from prunus.budgets.limits import Usage
+from prunus.checkpoints.checkpoint import Identity
 from prunus.config import Budget, Granularity
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.exact import Options
 from prunus.methods.table import adapt
 from prunus.recipes import parse_recipe
-from prunus.training.checkpoint import Identity
 
 SIZE = 8
 PREPROCESS = Preprocess(size=SIZE, resize=SIZE, mean=(0, 0, 0), std=(1, 1, 1))

@@ -7,12 +7,12 @@ from torch import nn
 
 from prunus.backbone.probe import probe_network
 from prunus.backbone.zoo import Backbone
+from prunus.checkpoints.checkpoint import Identity
 from prunus.config import Recipe
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt
 from prunus.recipes import parse_recipe
-from prunus.training.checkpoint import Identity
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
 PREPROCESS = Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1))

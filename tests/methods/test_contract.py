@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from prunus.backbone.probe import Probe, probe_network
 from prunus.backbone.wrn import WideResNet
 from prunus.backbone.zoo import Backbone
+from prunus.checkpoints.checkpoint import Identity, Position, read_checkpoint, save_checkpoint
 from prunus.config import Recipe
 from prunus.images import Preprocess
 from prunus.learning.learner import Batch, Learner
@@ -27,7 +28,6 @@ from prunus.methods.method import Method
 from prunus.methods.table import METHODS, adapt
 from prunus.methods.taps import ChosenResiduals
 from prunus.recipes import parse_recipe
-from prunus.training.checkpoint import Identity, Position, read_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.slow  # every method is trained
 

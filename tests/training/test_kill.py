@@ -11,12 +11,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.cli.app import app
 from prunus.config import Recipe
 from prunus.errors import TrainingInterrupted
 from prunus.recipes import load_recipe, parse_recipe
 from prunus.run_folder import RunFolder
-from prunus.training.checkpoint import read_checkpoint
 from prunus.training.run import resume_run, start_run
 from tests.conftest import write_domain
 from tests.makers.killed_training import WRITING, Kill

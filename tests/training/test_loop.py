@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from prunus.checkpoints.checkpoint import Checkpoint, read_checkpoint
 from prunus.data.loading import ImageSet
 from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.learning.feed import DomainData, make_feeds
@@ -16,7 +17,6 @@ from prunus.learning.learner import Learner, copy_state, network_state
 from prunus.learning.norms import renew_norms
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training import loop
-from prunus.training.checkpoint import Checkpoint, read_checkpoint
 from prunus.training.loop import fit
 from prunus.training.observers import Observer
 from prunus.training.saving import Saver

@@ -19,6 +19,7 @@ from torch import nn
 
 import prunus
 from prunus.backbone.zoo import ZOO, ZooEntry
+from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.config import BackboneChoice, Budget, MethodChoice, Recipe, Sharing
 from prunus.errors import BackboneError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
 from prunus.files import temporary_beside
@@ -27,7 +28,6 @@ from prunus.losses.sharing import SHARING_LOSSES, union
 from prunus.recipes import parse_recipe
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training import run as runs
-from prunus.training.checkpoint import read_checkpoint
 from prunus.training.observers import Observer
 from prunus.training.run import check_recipe, open_run
 from tests.makers.stopping import StopAt

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.errors import TrainingError
 from prunus.learning.learner import Learner
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
-from prunus.training.checkpoint import read_checkpoint
 from prunus.training.saving import Saver
 from tests.makers.tiny_training import tiny_identity, tiny_net, tiny_recipe
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.config import DomainChoice, Recipe
 from prunus.errors import RecipeError, TrainingError
 from prunus.images import Preprocess
 from prunus.recipes import parse_recipe
-from prunus.training.checkpoint import read_checkpoint
 from prunus.training.observers import Observer
 from prunus.training.run import start_run
 from prunus.training.setup import check_same, resized

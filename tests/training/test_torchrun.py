@@ -15,12 +15,12 @@ import torch
 from typing_extensions import override
 
 import prunus
+from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.config import Recipe
 from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.parallel import joining
 from prunus.recipes import parse_recipe
 from prunus.run_folder import RunFolder
-from prunus.training.checkpoint import read_checkpoint
 from prunus.training.observers import Observer
 from prunus.training.run import resume_run, start_run
 from tests.conftest import write_domain

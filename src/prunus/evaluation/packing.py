@@ -1,8 +1,8 @@
 """Pack a training run into a model file."""
 
 from prunus.bundle.bundle import Bundle
+from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.lowering.pack import pack
-from prunus.training.provenance import domain_entries, provenance
 from prunus.training.run import TrainedRun
 
 

@@ -9,6 +9,7 @@ from prunus.backbone.device import choose_device
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_size
 from prunus.bundle.manifest import DomainEntry
+from prunus.checkpoints.provenance import domain_entries
 from prunus.config import Recipe
 from prunus.errors import BackboneError, BundleError
 from prunus.evaluation.packing import pack_run
@@ -23,7 +24,6 @@ from prunus.recipes import parse_recipe
 from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import usable_processors
-from prunus.training.provenance import domain_entries
 from prunus.training.run import TrainedRun, open_run
 
 

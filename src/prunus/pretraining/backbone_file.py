@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prunus.backbone.card import BackboneCard, write_backbone
+from prunus.checkpoints.provenance import public_recipe
 from prunus.config import DEMO_PREFIX, Recipe
 from prunus.data.layouts import open_domain
 from prunus.errors import DataError, RecipeError, TrainingInterrupted
@@ -15,7 +16,6 @@ from prunus.pretraining.recipe import with_warmup_of
 from prunus.recipes import load_recipe, recipe_differences
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.observers import Observer
-from prunus.training.provenance import public_recipe
 from prunus.training.run import CHANGEABLE, open_run, resume_run, train_or_continue
 from prunus.version import __version__
 

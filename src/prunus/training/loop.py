@@ -9,6 +9,7 @@ from itertools import islice
 import torch
 
 from prunus.budgets.keeper import Keeper
+from prunus.checkpoints.checkpoint import Checkpoint, Position
 from prunus.config import Strategy
 from prunus.data.prefetch import choose_workers, prepare_steps
 from prunus.data.schedule import Step, num_steps, schedule
@@ -23,7 +24,6 @@ from prunus.learning.rates import rate_factor
 from prunus.learning.scoring import count_correct
 from prunus.parallel.processes import Processes
 from prunus.run_folder import Ending
-from prunus.training.checkpoint import Checkpoint, Position
 from prunus.training.interrupt import stop_on_signal
 from prunus.training.observers import Observer
 from prunus.training.reports import Reporter, describe_ending

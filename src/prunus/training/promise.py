@@ -5,6 +5,8 @@ from prunus.budgets.keeper import Keeper
 from prunus.budgets.limits import WRITTEN, limits_of
 from prunus.budgets.meter import FileMeter, MaskMeter, Meter
 from prunus.budgets.switch_costs import switch_costs
+from prunus.checkpoints.checkpoint import Identity, Position
+from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.errors import BackboneError, RecipeError
 from prunus.lowering.pack import Description, lower
 from prunus.masks.network import MultiDomainNet
@@ -12,8 +14,6 @@ from prunus.methods.costs import dense_costs
 from prunus.methods.exact import Options
 from prunus.methods.table import choose_method
 from prunus.parallel.processes import ALONE, Processes
-from prunus.training.checkpoint import Identity, Position
-from prunus.training.provenance import domain_entries, provenance
 
 LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as long as they may get
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from prunus.backbone.device import choose_device
 from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.checkpoints.checkpoint import Checkpoint, read_checkpoint, share_checkpoint
 from prunus.config import Recipe
 from prunus.errors import RecipeError, TrainingError
 from prunus.images import Preprocess
@@ -18,7 +19,6 @@ from prunus.parallel.joining import join_processes
 from prunus.parallel.processes import Processes
 from prunus.recipes import load_recipe, recipe_differences, with_absolute_paths
 from prunus.run_folder import RunFolder
-from prunus.training.checkpoint import Checkpoint, read_checkpoint, share_checkpoint
 from prunus.training.observers import Observer, Observers
 from prunus.training.setup import RecipeTraining, check_same
 

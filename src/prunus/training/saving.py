@@ -10,13 +10,8 @@ from typing import NoReturn
 
 import torch
 
-from prunus.errors import TrainingError
-from prunus.files import write_json
-from prunus.learning.frozen_features import LinearClassifier, write_classifiers
-from prunus.learning.learner import Learner, copy_state, network_state
-from prunus.run_folder import Ending, EpochReport, RunFolder
-from prunus.training.best import better
-from prunus.training.checkpoint import (
+from prunus.checkpoints.best import better
+from prunus.checkpoints.checkpoint import (
     Checkpoint,
     Identity,
     Position,
@@ -25,6 +20,11 @@ from prunus.training.checkpoint import (
     share_checkpoint,
     write_checkpoint,
 )
+from prunus.errors import TrainingError
+from prunus.files import write_json
+from prunus.learning.frozen_features import LinearClassifier, write_classifiers
+from prunus.learning.learner import Learner, copy_state, network_state
+from prunus.run_folder import Ending, EpochReport, RunFolder
 
 
 class Saver:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.checkpoints.checkpoint import Checkpoint, Identity, read_checkpoint
 from prunus.config import DomainChoice, Recipe
 from prunus.data.cache import default_cache
 from prunus.data.domains import Domain
@@ -25,7 +26,6 @@ from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method
 from prunus.parallel.processes import Processes
 from prunus.run_folder import RunFolder
-from prunus.training.checkpoint import Checkpoint, Identity, read_checkpoint
 from prunus.training.findings import ScheduleWatch, limit_of
 from prunus.training.loop import fit
 from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog

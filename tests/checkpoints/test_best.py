@@ -2,8 +2,8 @@
 
 import pytest
 
+from prunus.checkpoints.best import Best, better
 from prunus.run_folder import DomainProgress, EpochReport
-from prunus.training.best import Best, better
 
 
 def _report(epoch: int, accuracies: list[float | None], usage: float = 0.2) -> EpochReport:

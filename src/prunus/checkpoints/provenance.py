@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 
 from prunus.bundle.manifest import DomainEntry, Provenance
+from prunus.checkpoints.checkpoint import Identity, Position
 from prunus.config import DEMO_PREFIX, Recipe
 from prunus.recipes import PATHS
-from prunus.training.checkpoint import Identity, Position
 from prunus.version import __version__
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from prunus.checkpoints.checkpoint import FORMAT_VERSION, Position, read_checkpoint, save_checkpoint
 from prunus.errors import TrainingError
 from prunus.learning.learner import Learner
-from prunus.training.checkpoint import FORMAT_VERSION, Position, read_checkpoint, save_checkpoint
 from tests.makers.tiny_training import tiny_identity, tiny_net, tiny_recipe
 
 

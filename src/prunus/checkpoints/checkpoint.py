@@ -10,13 +10,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from prunus.checkpoints.best import Best
 from prunus.config import Recipe
 from prunus.errors import TrainingError
 from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.learning.learner import Learner
 from prunus.parallel.processes import Processes
-from prunus.training.best import Best
 
 FORMAT_VERSION = 2
 
