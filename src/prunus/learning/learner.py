@@ -15,6 +15,7 @@ from prunus.config import Recipe, Training
 from prunus.errors import TrainingError
 from prunus.learning.constraints import Constraints
 from prunus.learning.row_adam import RowAdam
+from prunus.learning.teaching import Teacher, taught_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import choose_method
 from prunus.parallel.processes import ALONE, Portion, Processes
@@ -49,7 +50,9 @@ class Batch:
 class Learner:
     """A network with its optimizers and constraints; `step` is the whole method of the paper."""
 
-    def __init__(self, net: MultiDomainNet, recipe: Recipe, processes: Processes = ALONE) -> None:
+    def __init__(
+        self, net: MultiDomainNet, recipe: Recipe, processes: Processes = ALONE, teacher: MultiDomainNet | None = None
+    ) -> None:
         self.net = net
         self.recipe = recipe
         self.processes = processes
@@ -69,6 +72,7 @@ class Learner:
         )
         self._format = torch.channels_last if on_gpu and self.uses_bfloat16 else torch.contiguous_format
         net.to(memory_format=self._format)
+        self.teacher = Teacher(teacher, self._format) if teacher else None
         self.switch_lr = torch.tensor(training.switch_lr, dtype=torch.float64, device=net.device)
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
         self.constraints = Constraints(self.chosen, recipe.budget.kernels, training.dual_rate, len(net.domains)).to(
@@ -138,12 +142,18 @@ class Learner:
     def _learn(self, batch: Batch, portion: Portion, total: int) -> None:
         domain = self.net.domains[batch.domain]
         with self.autocast(), SyncedNorms(self.processes) if portion.is_split else nullcontext():
-            logits = self.net(batch.images.contiguous(memory_format=self._format), domain)
+            images = batch.images.contiguous(memory_format=self._format)
+            features, logits = self.net.features_and_logits(images, domain)
         logits = logits.float() if self.uses_bfloat16 else logits
         smoothing = self.recipe.training.label_smoothing
         loss = F.cross_entropy(logits, batch.labels, batch.class_weights, label_smoothing=smoothing, reduction="sum")
-        extra = self.net.extra_loss(domain, logits, batch.labels)
-        whole = loss if extra is None else loss + len(batch.labels) * extra
+        whole = loss
+        if self.teacher:
+            with self.autocast():
+                lesson = self.teacher.lesson(images, domain)
+            whole = taught_loss(loss, logits, features, lesson)
+        if (extra := self.net.extra_loss(domain, logits, batch.labels)) is not None:
+            whole = whole + len(batch.labels) * extra
         (whole / (total / portion.weight)).backward()  # type: ignore[no-untyped-call]
         self.processes.average_(self._means, len(batch.labels))
         if portion.counts:

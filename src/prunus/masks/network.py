@@ -84,6 +84,10 @@ class MultiDomainNet(nn.Module):
 
     def forward(self, images: Tensor, domain: str) -> Tensor:
         """Compute the logits of images of one domain."""
+        return self.features_and_logits(images, domain)[1]
+
+    def features_and_logits(self, images: Tensor, domain: str) -> tuple[Tensor | None, Tensor]:
+        """Compute the features and the logits of images of one domain; a domain that exits early has no features."""
         index = self.index(domain)
         try:
             with ExitStack() as stack:
@@ -94,9 +98,9 @@ class MultiDomainNet(nn.Module):
                         stack.enter_context(layer.register_forward_hook(_as_hook(branch)))  # removed on exit
                 features = self._features(self.network, self.tensors(domain), images)
         except LeavesEarly as early:
-            return early.logits
+            return None, early.logits
         logits: Tensor = self.heads[index](features)
-        return logits
+        return features, logits
 
     def extra_loss(self, domain: str, logits: Tensor, labels: Tensor) -> Tensor | None:
         """Sum what the method adds to the mean loss of the last training batch."""

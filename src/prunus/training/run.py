@@ -1,7 +1,9 @@
 """Start, resume and open training runs."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prunus.backbone.device import choose_device
@@ -17,7 +19,7 @@ from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.parallel.joining import join_processes
 from prunus.parallel.processes import Processes
-from prunus.recipes import load_recipe, recipe_differences, with_absolute_paths
+from prunus.recipes import TRAINED_FIRST, load_recipe, recipe_differences, with_absolute_paths
 from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer, Observers
 from prunus.training.setup import RecipeTraining, check_same
@@ -107,17 +109,46 @@ def _train(
     with join_processes(choose_device(device)) as processes:
         if processes.is_restarted:
             _check_disk(path, processes)
+        together = _Together(processes, observer if processes.is_first else Observers([]), use_cache)
+        together.train(partial(make_plan, processes.is_restarted), path)
+
+
+@dataclass(frozen=True)
+class _Together:
+    """The processes that train, and how."""
+
+    processes: Processes
+    observer: Observers
+    use_cache: bool
+
+    def train(self, make_plan: Callable[[], Plan | None], path: Path) -> None:
+        """Train what the first process plans into a folder."""
         plan = None
-        if processes.is_first:
-            plan = make_plan(processes.is_restarted)
-            processes.remember_start()  # not if the plan was refused
-        content = processes.agree(plan.recipe.model_dump_json() if plan else None)
-        start = share_checkpoint(plan.start if plan else None, processes)
+        if self.processes.is_first:
+            plan = make_plan()
+            self.processes.remember_start()  # not if the plan was refused
+        content = self.processes.agree(plan.recipe.model_dump_json() if plan else None)
+        start = share_checkpoint(plan.start if plan else None, self.processes)
         if content is not None:
-            if not processes.is_first:
-                observer = Observers([])
             recipe = plan.recipe if plan else Recipe.model_validate_json(content)
-            RecipeTraining(recipe, RunFolder(path), observer, use_cache, processes).run(start)
+            teacher = self._teacher(recipe, path) if recipe.teacher else None
+            RecipeTraining(recipe, RunFolder(path), self.observer, self.use_cache, self.processes, teacher).run(start)
+
+    def _teacher(self, recipe: Recipe, path: Path) -> MultiDomainNet:
+        """Open the run that teaches a recipe, and train it first if the recipe asks for that."""
+        folder = Path(recipe.teacher or "")
+        if recipe.teacher == TRAINED_FIRST:
+            folder = RunFolder(path).teacher
+            self.observer.noted(f"the teacher is trained first, in {folder}")
+            self.train(lambda: _plan_either(teacher_recipe(recipe), folder), folder)
+        return open_run(folder, str(self.processes.device)).net
+
+
+def teacher_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe of a network per domain that teaches another recipe, trained with the same settings."""
+    own = {"budget", "granularity", "sharing", "init", "teacher", "dtype"}
+    content = recipe.model_dump(mode="json", exclude=own) | {"method": TRAINED_FIRST}
+    return with_method(Recipe.model_validate_json(json.dumps(content)))
 
 
 def _check_disk(path: Path, processes: Processes) -> None:

@@ -43,6 +43,7 @@ class RecipeTraining:
     observer: Observers
     use_cache: bool
     processes: Processes
+    teacher: MultiDomainNet | None = None
 
     def run(self, start: Checkpoint | None) -> None:
         """Load the data, build the network and train it, from the beginning or from a checkpoint."""
@@ -70,8 +71,10 @@ class RecipeTraining:
             if self.processes.is_first:
                 start_from(Path(recipe.init), net, identity)
             self.processes.broadcast_(list(network_state(net).values()))
+        if self.teacher:
+            check_teacher(self.teacher, net)
         keeper = make_keeper(net, backbone, identity, self.processes)
-        learner = Learner(net, recipe, self.processes)
+        learner = Learner(net, recipe, self.processes, self.teacher)
         fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start, keeper)
 
     def _open_logs(self) -> Observers:
@@ -149,6 +152,15 @@ def start_from(path: Path, net: MultiDomainNet, identity: Identity) -> None:
             "start from a run with the same kind of parameters"
         )
     copy_state(theirs.tensors, ours)
+
+
+def check_teacher(teacher: MultiDomainNet, net: MultiDomainNet) -> None:
+    """Refuse a teacher of other domains, classes or image sizes."""
+    if list(teacher.classes.items()) != list(net.classes.items()) or teacher.image_size != net.image_size:
+        raise TrainingError(
+            f"the teacher was trained on other domains, classes or image sizes ({', '.join(teacher.classes)} at "
+            f"{teacher.image_size} px); a teacher needs the recipe's own, in the same order"
+        )
 
 
 def resized(preprocess: Preprocess, choice: DomainChoice) -> Preprocess:
