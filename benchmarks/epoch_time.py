@@ -59,6 +59,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         training = {"epochs": EPOCHS, "batch_size": 64, "splits": "train+validation"}
         content: dict[str, object] = {
+            "preset": "paper",
             "backbone": {"name": arguments.backbone, "weights": "random"},
             "domains": write_domains(Path(folder)),
             "sharing": {"loss": "union"},

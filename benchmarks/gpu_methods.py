@@ -62,7 +62,9 @@ class Watch(Observer):
 
 def recipe_of(method: str, **training: object) -> prunus.Recipe:
     settings = {"epochs": 3, "lr": 0.02, "weight_lr": 0.01, "deterministic": True} | training
-    return prunus.parse_recipe({"backbone": "wrn14_2", "domains": DOMAINS, "method": method, "training": settings})
+    return prunus.parse_recipe(
+        {"preset": "paper", "backbone": "wrn14_2", "domains": DOMAINS, "method": method, "training": settings}
+    )
 
 
 def measure(method: str, folder: Path) -> dict[str, str]:

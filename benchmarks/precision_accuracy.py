@@ -35,6 +35,7 @@ def accuracies(domains: list[str], backbone: str, training: dict[str, object], s
     """Train once and return the accuracy of every domain and their mean."""
     recipe = prunus.parse_recipe(
         {
+            "preset": "paper",
             "backbone": backbone,
             "domains": domains,
             "budget": 0.25,

@@ -56,6 +56,7 @@ def make_data(backbone: Backbone, count: int) -> list[DomainData]:
 
 def make_recipe(backbone: Backbone, domains: int, batch: int) -> Recipe:
     return Recipe(
+        preset="paper",
         backbone=BackboneChoice(name=backbone.name),
         domains=tuple(DomainChoice(name=f"d{i}", path=f"d{i}") for i in range(domains)),
         sharing=Sharing(loss="union"),

@@ -20,6 +20,7 @@ def _recipe(root: Path, **changes: object) -> prunus.Recipe:
         "benchmark": "decathlon",
         "root": str(root),
         "domains": list(SETS),
+        "preset": "paper",
         "backbone": {"name": "wrn14_2", "size": 32, "resize": 36},
         "budget": 0.5,
         "training": {"epochs": 6, "lr": 0.05, "batch_size": 8, "strategy": "alternate"},
@@ -69,6 +70,7 @@ def test_a_miniature_imagenet_to_sketch_trains_and_evaluates(tmp_path: Path) -> 
             "benchmark": "imagenet_to_sketch",
             "root": str(root),
             "domains": ["cubs_cropped", "flowers", "imagenet"],
+            "preset": "paper",
             "backbone": {"name": "timm/resnet10t", "weights": "random", "size": 32, "resize": 36},
             "training": {"epochs": 1, "batch_size": 4},
             "evaluation": {"crops": "paper"},
@@ -88,7 +90,13 @@ def test_a_miniature_imagenet_to_sketch_trains_and_evaluates(tmp_path: Path) -> 
     with pytest.raises(DataError, match=r"looked for the set 'wikiart' .* holds cubs_cropped, flowers, imagenet"):
         prunus.train(
             prunus.parse_recipe(
-                {"benchmark": "imagenet_to_sketch", "root": str(root), "domains": ["wikiart"], "backbone": "wrn14_2"}
+                {
+                    "benchmark": "imagenet_to_sketch",
+                    "root": str(root),
+                    "domains": ["wikiart"],
+                    "preset": "paper",
+                    "backbone": "wrn14_2",
+                }
             ),
             tmp_path / "other",
         )

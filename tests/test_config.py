@@ -27,13 +27,13 @@ def recipe_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_left_out_has_the_value_of_the_paper() -> None:
+def test_what_is_left_out_has_the_values_that_were_measured_to_work() -> None:
     recipe, training = parse(), parse().training
-    assert (training.epochs, training.batch_size) == (60, 32)
-    assert (training.lr, training.switch_lr, training.momentum) == (1e-3, 1e-4, 0.9)
-    assert (training.lr_drops, training.lr_drop_factor) == ((0.75,), 0.1)
-    assert (recipe.method, recipe.sharing.loss, recipe.sharing.weight) == (None, None, None)
-    assert (training.strategy, recipe.backbone.weights) == ("round_robin", "pretrained")
+    assert (training.epochs, training.switch_lr, training.batch_size) == (None, None, 32)
+    assert (training.lr, training.weight_lr, training.weight_decay) == (0.02, 0.04, 5e-4)
+    assert (training.momentum, training.schedule, training.label_smoothing) == (0.9, "cosine", 0.1)
+    assert (recipe.preset, recipe.method, recipe.sharing.loss, recipe.sharing.weight) == ("auto", None, None, None)
+    assert (training.strategy, recipe.backbone.weights) == ("shuffled", "pretrained")
 
 
 def test_what_is_given_replaces_the_default() -> None:
@@ -227,7 +227,7 @@ def test_equal_recipes_have_no_differences() -> None:
 
 
 def test_differences_name_key_and_both_values() -> None:
-    ours = parse(domains=["demo:fashion"])
+    ours = parse(domains=["demo:fashion"], training={"epochs": 60})
     theirs = parse(domains=["demo:fashion", "demo:signs"], budget=0.5, training={"epochs": 7})
     found = recipe_differences(ours, theirs)
     assert "budget: 0.25 -> 0.5" in found

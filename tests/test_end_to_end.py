@@ -30,7 +30,7 @@ def trained(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
     make_domain("data/flowers", classes=("rose", "tulip", "iris"), train=6)
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
-        'backbone = "wrn14_2"\ndomains = ["data/birds", "data/flowers"]\nbudget = 0.5\n'
+        'preset = "paper"\nbackbone = "wrn14_2"\ndomains = ["data/birds", "data/flowers"]\nbudget = 0.5\n'
         "[training]\nepochs = 2\nlr = 0.05\n[evaluation]\ncrops = 5\n"
     )
     result = _run("train", recipe, "--out", tmp_path / "run", "--device", "cpu")
@@ -84,7 +84,9 @@ def test_scores_appear_where_the_recipe_knows_what_to_compare_with(trained: Path
         {"name": n, "path": str(tmp_path / "data" / n), "finetune_accuracy": 0.5, "feature_accuracy": 0.25}
         for n in names
     ]
-    recipe = prunus.parse_recipe({"backbone": "wrn14_2", "domains": domains, "training": {"epochs": 1}})
+    recipe = prunus.parse_recipe(
+        {"preset": "paper", "backbone": "wrn14_2", "domains": domains, "training": {"epochs": 1}}
+    )
     results = prunus.evaluate(prunus.train(recipe, tmp_path / "scored"))
     expected = sum(1000 * accuracy**2 for accuracy in results.accuracies.values())  # E_max is 1 here
     scores = results.scores

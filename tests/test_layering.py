@@ -21,7 +21,7 @@ CROWDED = {"methods", "serving", "verbs"}  # one file per command, method or rou
 TABLE = """
 amounts:
 arrays:
-config: amounts
+config: amounts presets
 errors:
 run_folder:
 version:
@@ -31,8 +31,9 @@ graph:
 images:
 losses:
 parallel:
+presets:
 samples:
-recipes: benchmarks config
+recipes: benchmarks config presets
 bundle: graph images
 probabilities: images
 backbone: config images samples
@@ -48,15 +49,15 @@ serving: bundle config images measure probabilities runtime samples
 budgets: amounts bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
 learning: config data images losses masks methods parallel probabilities
-checkpoints: bundle config images learning parallel recipes run_folder
+checkpoints: bundle config images learning parallel presets recipes run_folder
 training: backbone budgets checkpoints config data images learning losses lowering masks methods parallel recipes
     run_folder
-evaluation: backbone bundle checkpoints config data learning lowering measure methods probabilities recipes run_folder
-    runtime timing training
-comparison: backbone config data evaluation losses measure methods recipes report run_folder timing training
+evaluation: backbone bundle checkpoints config data learning lowering measure methods presets probabilities recipes
+    run_folder runtime timing training
+comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel
-    pretraining recipes report run_folder runtime samples serving timing training
+    presets pretraining recipes report run_folder runtime samples serving timing training
 cli: backbone benchmarks bundle config data measure onnx parallel recipes report run_folder serving training verbs
 __main__: cli
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -19,9 +19,13 @@ from pydantic import (
 
 from prunus.amounts import parse_bytes, parse_count, parse_share, write_bytes, write_count
 from prunus.arrays import DType
+from prunus.errors import RecipeError
+from prunus.presets import Preset, with_preset
 
 DEMO_PREFIX = "demo:"
 UNMIRRORED = frozenset({"dtd", "gtsrb", "gtsr", "omniglot", "svhn"})  # the paper does not mirror these domains
+
+Number = TypeVar("Number", int, float)
 
 Share = Annotated[float, BeforeValidator(parse_share), Field(gt=0, le=1)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0)]
@@ -171,22 +175,24 @@ class Budget(Settings):
 
 
 class Training(Settings):
-    """Length, learning rates and order of training; the defaults are the paper's."""
+    """Length, learning rates and order of training."""
 
-    epochs: int = Field(default=60, ge=1)
+    epochs: int | None = Field(default=None, ge=1, description="(default: by the number of images)")
     batch_size: int = Field(default=32, ge=2, description="images of one step, over all processes")
     accumulate: int = Field(default=1, ge=1, description="parts of a batch that go through the network one by one")
-    lr: float = Field(default=1e-3, gt=0, description="SGD: heads, norms and other parameters")
-    weight_lr: float | None = Field(default=None, gt=0, description="SGD: matrices and kernels (default: lr)")
-    weight_decay: float = Field(default=0.0, ge=0, description="SGD: of matrices and kernels")
+    lr: float = Field(default=0.02, gt=0, description="SGD: heads, norms and other parameters")
+    weight_lr: float | None = Field(default=0.04, gt=0, description="SGD: matrices and kernels; null: lr")
+    weight_decay: float = Field(default=5e-4, ge=0, description="SGD: of matrices and kernels")
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    switch_lr: float = Field(default=1e-4, gt=0, description="Adam: switches and mask coefficients")
+    switch_lr: float | None = Field(
+        default=None, gt=0, description="Adam: switches and mask coefficients (default: by the number of steps)"
+    )
     dual_rate: float = Field(default=1.0, gt=0, description="step size of the budget and sharing multipliers")
-    schedule: Schedule = Field(default="step", description="of all learning rates: step, cosine or constant")
+    schedule: Schedule = Field(default="cosine", description="of all learning rates: step, cosine or constant")
     warmup_epochs: float = Field(default=0.0, ge=0, description="all learning rates rise from 0 in these epochs")
     lr_drops: tuple[Share, ...] = Field(default=(0.75,), strict=False, description="step: as shares of the epochs")
     lr_drop_factor: float = Field(default=0.1, gt=0, le=1)
-    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     class_weights: Literal["equal", "balanced"] = Field(
         default="equal", description="balanced: classes with few images count more"
     )
@@ -198,7 +204,7 @@ class Training(Settings):
         ge=0,
         description="processes that prepare images (default: by cores if images are augmented, else 0)",
     )
-    strategy: Strategy = "round_robin"
+    strategy: Strategy = "shuffled"
     splits: Literal["train", "train+validation"] = "train"
     validation_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     keep: Literal["last", "best"] = Field(
@@ -215,9 +221,19 @@ class Training(Settings):
 
     @model_validator(mode="after")
     def _warmup_ends(self) -> Training:
-        if self.warmup_epochs and self.warmup_epochs >= self.epochs:
+        if self.epochs and self.warmup_epochs >= self.epochs:
             raise ValueError(f"warmup_epochs must be less than epochs ({self.epochs}), got {self.warmup_epochs}")
         return self
+
+    @property
+    def num_epochs(self) -> int:
+        """The length of a run, which is known once its recipe is settled."""
+        return _known(self.epochs, "epochs")
+
+    @property
+    def switch_rate(self) -> float:
+        """The learning rate of switches, which is known once the recipe of a run is settled."""
+        return _known(self.switch_lr, "switch_lr")
 
 
 class Evaluation(Settings):
@@ -230,11 +246,12 @@ class Evaluation(Settings):
 class Recipe(Settings):
     """All settings of a training run."""
 
+    preset: Preset = Field(default="auto", description="what fills in the keys that are left out: auto or paper")
     backbone: BackboneChoice
     domains: tuple[DomainChoice, ...] = Field(strict=False, min_length=1)
     benchmark: str | None = None
     root: str | None = Field(default=None, description="folder with the benchmark's data")
-    method: MethodChoice | None = Field(default=None, description="(default: the one that sharing.loss implies)")
+    method: MethodChoice | None = Field(default=None, description="(default: exact, or what sharing.loss implies)")
     budget: Budget = Field(default=Budget(kernels=0.25), description="share of the kernels, or a table of limits")
     dtype: DType = Field(default="float32", description="type of the numbers in the finished model file")
     granularity: Granularity | None = Field(default=None, description="what one switch controls (default: kernel)")
@@ -248,6 +265,11 @@ class Recipe(Settings):
     seed: int = Field(default=0, ge=0, lt=2**32)
     skip_bad_images: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, value: object) -> object:
+        return with_preset(value) if isinstance(value, Mapping) else value
+
     @field_validator("domains")
     @classmethod
     def _names_differ(cls, domains: tuple[DomainChoice, ...]) -> tuple[DomainChoice, ...]:
@@ -256,6 +278,12 @@ class Recipe(Settings):
         if twice:
             raise ValueError(f"two domains are called {twice[0]!r}; rename one of them")
         return domains
+
+
+def _known(value: Number | None, key: str) -> Number:
+    if value is None:
+        raise RecipeError(f"training.{key} is chosen when a run starts; set it to use the recipe without a run")
+    return value
 
 
 def _as_mapping(value: object) -> Mapping[str, object]:

@@ -22,6 +22,7 @@ from prunus.config import (
     Training,
 )
 from prunus.errors import RecipeError, UnknownNameError
+from prunus.presets import of_any_version
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -61,7 +62,15 @@ def with_overrides(content: Mapping[str, object], overrides: Sequence[str]) -> d
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe file (TOML or JSON) and apply overrides such as `training.epochs=5`."""
-    path = Path(path)
+    return parse_recipe(with_overrides(_read(Path(path)), overrides), Path(path).parent)
+
+
+def load_stored_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read the recipe that a run of this version or an earlier one has stored, and apply overrides."""
+    return parse_recipe(with_overrides(of_any_version(_read(Path(path))), overrides), Path(path).parent)
+
+
+def _read(path: Path) -> dict[str, object]:
     try:
         text = path.read_text(encoding="utf-8")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
@@ -71,16 +80,16 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         raise RecipeError(f"{path} is not valid {'JSON' if path.suffix == '.json' else 'TOML'}: {error}") from None
     if not isinstance(content, dict):
         raise RecipeError(f"{path} must hold a table of recipe keys, got a {type(content).__name__}")
-    return parse_recipe(with_overrides(content, overrides), path.parent)
+    return content
 
 
 def recipe_differences(ours: Recipe, theirs: Recipe, except_for: Collection[str] = ()) -> list[str]:
-    """List the keys in which two recipes differ, as `key: ours -> theirs`."""
+    """List the keys in which two recipes differ, as `key: ours -> theirs`; a preset only fills in other keys."""
     left, right = flatten(ours.model_dump(mode="json")), flatten(theirs.model_dump(mode="json"))
     return [
         f"{key}: {left.get(key)} -> {right.get(key)}"
         for key in sorted(left.keys() | right.keys())
-        if left.get(key) != right.get(key) and key not in except_for
+        if left.get(key) != right.get(key) and key not in ("preset", *except_for)
     ]
 
 

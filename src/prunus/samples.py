@@ -10,10 +10,11 @@ PURPOSES = {
     "backbones": "a bundled backbone (wrn14_2, wrn28_4)",
     "domains": "a bundled domain (demo:NAME)",
     "recipes": "the demo",
+    "results": "the demo",
 }
 
 
-def bundled(kind: Literal["backbones", "domains", "recipes"]) -> Path:
+def bundled(kind: Literal["backbones", "domains", "recipes", "results"]) -> Path:
     """Return the folder of one kind of samples."""
     try:
         return Path(str(resources.files("prunus_samples") / kind))

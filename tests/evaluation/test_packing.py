@@ -44,6 +44,7 @@ def test_domains_keep_their_classes_and_preprocessing(tmp_path: Path) -> None:
 def test_a_public_recipe_keeps_only_the_last_part_of_every_path() -> None:
     recipe = parse_recipe(
         {
+            "preset": "paper",
             "backbone": {"name": "wrn14_2", "weights": "/home/somebody/weights.pt"},
             "domains": ["/home/somebody/birds", "demo:signs"],
             "training": {"epochs": 3},

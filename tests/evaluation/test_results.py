@@ -34,7 +34,14 @@ def _no_classifier(domain: str) -> Classifier:
 
 def _subject(**changes: object) -> Subject:
     domains = [{"name": "a", "path": "a"}, {"name": "b", "path": "b"}]
-    content: dict[str, object] = {"backbone": "wrn14_2", "domains": domains, "method": "ba2", "budget": 0.3, "seed": 7}
+    content: dict[str, object] = {
+        "preset": "paper",
+        "backbone": "wrn14_2",
+        "domains": domains,
+        "method": "ba2",
+        "budget": 0.3,
+        "seed": 7,
+    }
     recipe = parse_recipe(content | changes)
     return Subject(recipe, {}, _no_classifier, COSTS, (3, 8), 5000, 1234)
 

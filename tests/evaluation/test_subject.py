@@ -48,7 +48,14 @@ def run(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
     make_domain("data/signs", classes=("stop", "go", "yield"), train=4)
     domains = [str(tmp_path / "data" / name) for name in ("birds", "signs")]
     training = {"epochs": 1, "switch_lr": 0.01}
-    recipe = {"backbone": "wrn14_2", "domains": domains, "method": "ba2", "budget": 0.5, "training": training}
+    recipe = {
+        "preset": "paper",
+        "backbone": "wrn14_2",
+        "domains": domains,
+        "method": "ba2",
+        "budget": 0.5,
+        "training": training,
+    }
     return prunus.train(prunus.parse_recipe(recipe), tmp_path / "run", device="cpu")
 
 

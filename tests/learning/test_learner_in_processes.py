@@ -58,6 +58,7 @@ def _learner(case: Case, processes: Processes) -> Learner:
     preprocess = Preprocess(size=SIZE, resize=SIZE, mean=(0, 0, 0), std=(1, 1, 1))
     backbone = Backbone("tiny", network, preprocess, probe_network(network, SIZE))
     content = {
+        "preset": "paper",
         "backbone": "wrn14_2",
         "domains": list(CLASSES),
         "budget": 0.6,

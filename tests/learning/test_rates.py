@@ -10,7 +10,7 @@ from prunus.learning.rates import rate_factor
 
 
 def _factors(training: Training, steps: int = 100) -> list[float]:
-    return [rate_factor(training, training.epochs * i / steps) for i in range(steps)]
+    return [rate_factor(training, training.num_epochs * i / steps) for i in range(steps)]
 
 
 def test_a_cosine_falls_from_one_to_zero() -> None:
@@ -49,5 +49,5 @@ def test_with_a_constant_rate_the_factors_do_not_depend_on_the_length_of_the_run
 
 
 def test_drops_multiply() -> None:
-    training = Training(epochs=10, lr_drops=(0.3, 0.6), lr_drop_factor=0.5)
+    training = Training(epochs=10, lr_drops=(0.3, 0.6), lr_drop_factor=0.5, schedule="step")
     assert [rate_factor(training, epoch) for epoch in (2, 3.5, 5, 6, 9.9)] == [1, 0.5, 0.5, 0.25, 0.25]

@@ -20,7 +20,7 @@ PREPROCESS = Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1))
 
 def tiny_recipe(**changes: object) -> Recipe:
     """Return a recipe for the two domains."""
-    content: dict[str, object] = {"backbone": "wrn14_2", "domains": ["a", "b"], "budget": 0.3}
+    content: dict[str, object] = {"preset": "paper", "backbone": "wrn14_2", "domains": ["a", "b"], "budget": 0.3}
     return parse_recipe(content | changes)
 
 

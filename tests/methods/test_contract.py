@@ -51,7 +51,14 @@ def _backbone() -> Backbone:
 
 def _recipe(method: str) -> Recipe:
     training = {"lr": 0.1, "switch_lr": 0.001, "epochs": 10, "dual_rate": 0.1}
-    content = {"backbone": "wrn14_2", "domains": list(CLASSES), "budget": 0.6, "method": method, "training": training}
+    content = {
+        "preset": "paper",
+        "backbone": "wrn14_2",
+        "domains": list(CLASSES),
+        "budget": 0.6,
+        "method": method,
+        "training": training,
+    }
     return parse_recipe(content)
 
 

@@ -15,7 +15,9 @@ def _recipe(**keys: object) -> Recipe:
 @pytest.mark.parametrize(
     ("keys", "name", "sharing", "weight"),
     [
-        ({}, "union", "union", "learned"),
+        ({}, "exact", None, "learned"),
+        ({"preset": "paper"}, "union", "union", "learned"),
+        ({"sharing": {"weight": 0.5}}, "union", "union", 0.5),
         ({"sharing": {"loss": "jaccard"}}, "jaccard", "jaccard", "learned"),
         ({"sharing": {"loss": "soft_overlap"}}, "ba2", "soft_overlap", 10.0),
         ({"sharing": {"loss": "union", "weight": 0.5}}, "union", "union", 0.5),

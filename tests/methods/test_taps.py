@@ -37,7 +37,12 @@ def test_taps_adapts_fewer_layers_the_larger_its_sparsity() -> None:
     for sparsity in (0.0, 1.3, 20.0):
         method = METHODS["taps"].options.model_validate({"sparsity": sparsity})
         net = adapt(backbone, {"a": ["x", "y"]}, "taps", options=method)
-        content = {"backbone": "wrn14_2", "domains": ["a"], "method": {"name": "taps", "sparsity": sparsity}}
+        content = {
+            "preset": "paper",
+            "backbone": "wrn14_2",
+            "domains": ["a"],
+            "method": {"name": "taps", "sparsity": sparsity},
+        }
         learner = Learner(net, parse_recipe(content | {"training": {"lr": 0.01}}))
         generator = torch.Generator().manual_seed(0)
         for _ in range(12):

@@ -109,6 +109,7 @@ def test_the_file_serves_as_the_backbone_of_a_training_run(
     backbone: Path, tmp_path: Path, make_domain: Callable[..., Path]
 ) -> None:
     content = {
+        "preset": "paper",
         "backbone": {"name": "wrn14_2", "weights": str(backbone)},
         "domains": [str(make_domain("birds"))],
         "method": "feature",

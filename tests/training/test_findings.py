@@ -212,7 +212,14 @@ def test_a_run_that_is_too_short_says_so_early_at_its_end_and_when_it_is_pruned(
     backbone = {"name": "wrn14_2", "size": 16, "resize": 18}
     training = {"epochs": 2, "batch_size": 4, "switch_lr": 1e-5, "lr": 0.05}
     recipe = parse_recipe(
-        {"backbone": backbone, "domains": domains, "budget": 0.5, "method": "union", "training": training}
+        {
+            "preset": "paper",
+            "backbone": backbone,
+            "domains": domains,
+            "budget": 0.5,
+            "method": "union",
+            "training": training,
+        }
     )
     notes = _Notes()
     start_run(recipe, tmp_path / "run", [notes], "cpu", use_cache=False)

@@ -34,7 +34,9 @@ def write_recipe(folder: Path, **training: object) -> Path:
     domains = [str(write_domain(folder / name, train=4, validation=2)) for name in ("one", "two")]
     backbone = {"name": "wrn14_2", "size": 16, "resize": 18}
     settings = {"batch_size": 4, "lr": 0.05, **training}
-    recipe = parse_recipe({"backbone": backbone, "domains": domains, "budget": 0.5, "training": settings})
+    recipe = parse_recipe(
+        {"preset": "paper", "backbone": backbone, "domains": domains, "budget": 0.5, "training": settings}
+    )
     file = folder / "recipe.json"
     file.write_text(recipe.model_dump_json())
     return file

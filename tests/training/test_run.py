@@ -44,7 +44,9 @@ def recipe(make_domain: MakeDomain, tmp_path: Path) -> Recipe:
     """Two tiny domains, 2 epochs of 2 + 2 steps, a checkpoint after every step."""
     paths = [str(make_domain(name, train=4)) for name in ("one", "two")]
     training = {"epochs": 2, "batch_size": 4, "lr": 0.05, "checkpoint_seconds": 1e-9}
-    return parse_recipe({"backbone": "wrn14_2", "domains": paths, "budget": 0.5, "training": training})
+    return parse_recipe(
+        {"preset": "paper", "backbone": "wrn14_2", "domains": paths, "budget": 0.5, "training": training}
+    )
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:
@@ -54,6 +56,31 @@ def _tensors(path: Path) -> dict[str, torch.Tensor]:
 def _same(first: Path, second: Path) -> bool:
     ours, theirs = _tensors(first), _tensors(second)
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_what_a_recipe_leaves_open_is_chosen_once_and_kept(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"batch_size": 4, "checkpoint_seconds": 1e-9}
+    content = {"backbone": "wrn14_2", "budget": 0.5, "training": short}
+    minimal = parse_recipe(content | {"domains": [domain.path for domain in recipe.domains]})
+    monkeypatch.setattr("prunus.training.settling.MOST_EPOCHS", 2)
+    with pytest.raises(TrainingInterrupted):
+        start_run(minimal, tmp_path / "run", [StopAt(3, signal.SIGINT)])
+    stored = json.loads(RunFolder(tmp_path / "run").recipe.read_text())
+    assert (stored["training"]["epochs"], stored["training"]["switch_lr"]) == (2, 3e-4)
+    assert (stored["preset"], stored["method"]["name"]) == ("auto", "exact")
+    monkeypatch.setattr("prunus.training.settling.MOST_EPOCHS", 1)  # another rule of a later version
+    resume_run(tmp_path / "run", recipe=minimal)
+    position = read_checkpoint(RunFolder(tmp_path / "run").checkpoint).position
+    assert (position.step, position.total_steps) == (8, 8)
+    before = RunFolder(tmp_path / "run").checkpoint.stat().st_mtime_ns
+    runs.train_or_continue(minimal, tmp_path / "run", device="cpu")  # finished
+    assert RunFolder(tmp_path / "run").checkpoint.stat().st_mtime_ns == before
+    longer = minimal.training.model_copy(update={"epochs": 3})
+    resume_run(tmp_path / "run", recipe=minimal.model_copy(update={"training": longer}))
+    assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).position.total_steps == 12
+    assert prunus.evaluate(tmp_path / "run", device="cpu").union <= 0.5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

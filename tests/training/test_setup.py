@@ -26,7 +26,14 @@ def _recipe(path: Path, **changes: object) -> Recipe:
     domain = {"path": str(path)} | changes
     training = {"epochs": 1, "batch_size": 4}
     return parse_recipe(
-        {"backbone": "wrn14_2", "domains": [domain], "training": training, "skip_bad_images": True, "method": "feature"}
+        {
+            "preset": "paper",
+            "backbone": "wrn14_2",
+            "domains": [domain],
+            "training": training,
+            "skip_bad_images": True,
+            "method": "feature",
+        }
     )
 
 

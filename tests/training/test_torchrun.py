@@ -33,6 +33,7 @@ pytestmark = [
 
 # at the default rate of the switches two epochs are chaotic: the last bit of a gradient decides which kernels remain
 RECIPE = """
+preset = "paper"
 backbone = { name = "wrn14_2", size = 16, resize = 18 }
 domains = ["demo:fashion", "demo:signs"]
 budget = 0.5
@@ -113,7 +114,9 @@ def _tiny(folder: Path, **training: object) -> Recipe:
     domains = [str(folder / name) for name in ("one", "two")]
     settings = {"epochs": 3, "batch_size": 5, "lr": 0.05, "strategy": "mixed", "checkpoint_seconds": 1e9} | training
     backbone = {"name": "wrn14_2", "size": 16, "resize": 18}
-    return parse_recipe({"backbone": backbone, "domains": domains, "budget": 0.5, "training": settings})
+    return parse_recipe(
+        {"preset": "paper", "backbone": backbone, "domains": domains, "budget": 0.5, "training": settings}
+    )
 
 
 class SignalAt(Observer):

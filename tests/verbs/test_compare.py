@@ -35,7 +35,7 @@ def recipe_file(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
     make_domain("two", classes=("c", "d", "e"), train=8, test=4, size=(32, 32))
     path = tmp_path / "recipe.toml"
     path.write_text(
-        'backbone = "wrn14_2"\ndomains = ["one", "two"]\nmethod = "piggyback"\n'
+        'preset = "paper"\nbackbone = "wrn14_2"\ndomains = ["one", "two"]\nmethod = "piggyback"\n'
         "[training]\nepochs = 1\nbatch_size = 8\nlr = 0.05\ncheckpoint_seconds = 1e-9\n"
     )
     return path

@@ -1,11 +1,13 @@
 """Save and read the whole state of a training run: safetensors and JSON, no pickle."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -17,8 +19,13 @@ from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.learning.learner import Learner
 from prunus.parallel.processes import Processes
+from prunus.presets import of_any_version
 
 FORMAT_VERSION = 2
+
+
+def _of_any_version(recipe: object) -> object:
+    return of_any_version(recipe) if isinstance(recipe, Mapping) else recipe
 
 
 class Identity(BaseModel):
@@ -26,7 +33,7 @@ class Identity(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    recipe: Recipe
+    recipe: Annotated[Recipe, BeforeValidator(_of_any_version)]
     backbone: str
     domains: dict[str, str]
     classes: dict[str, tuple[str, ...]]

@@ -19,7 +19,7 @@ def provenance(identity: Identity, position: Position) -> Provenance:
         "backbone_sha256": identity.backbone,
         "step": position.step,
         "total_steps": position.total_steps,
-        "recipe": public_recipe(identity.recipe).model_dump(mode="json", exclude_defaults=True),
+        "recipe": public_recipe(identity.recipe).model_dump(mode="json", exclude_none=True),  # defaults may change
     }
 
 

@@ -18,8 +18,12 @@ from prunus.report.tables import megabytes, percent, results_view
 from prunus.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
     from prunus.data.checks import CheckReport
-    from prunus.measure.evaluation import Demonstration, Example
+    from prunus.measure.evaluation import Demonstration, Example, StoredResult
 
 SHOWN = 50  # findings of a check
 ZOO_COLUMNS = ("backbone", "input", "conv weights", "switches", "MACs", "top-1", "weights")
@@ -43,11 +47,29 @@ def demo(
     files = RunFolder(out)
     names = ", ".join(path.name for path in (files.results, files.bench, files.model, files.plots))
     report = results.report or f"none yet; pip install 'prunus[report]', then: prunus report {out}"
-    console.print("", results_view(results, results.baselines[FEATURE]), f"\n{_summary(results)}\n", sep="\n")
+    console.print("", results_view(results, results.baselines[FEATURE]), sep="\n")
+    if results.stored:
+        console.print("", _beside_others(results), *_commands(results.stored), sep="\n", soft_wrap=True)
+    console.print(f"\n{_summary(results)}\n")
     typer.echo(
         f"{_example(results.example)}\n\nWritten to {out}: {names}\nReport: {report}\n"
         f"Next: prunus predict {files.model} IMAGE --domain {results.example.domain}"
     )
+
+
+def _beside_others(results: Demonstration) -> Table:
+    """Show the model, the baseline that was trained with it, and what was measured earlier."""
+    rows = {"this model": results, "frozen features": results.baselines[FEATURE]}
+    rows |= {f"{stored.title} *": stored.results for stored in results.stored}
+    table = make_table(("", "mean accuracy", "kernels of all domains", "computation", "to store"))
+    for title, row in rows.items():
+        shares = (row.mean_accuracy, row.union, row.macs_ratio)
+        table.add_row(title, *map(percent, shares), megabytes(row.model_bytes or row.stored_bytes))
+    return table
+
+
+def _commands(stored: Sequence[StoredResult]) -> list[str]:
+    return [f"* {result.title}: stored result of: {' && '.join(result.commands)}" for result in stored]
 
 
 def _summary(results: Demonstration) -> str:

@@ -14,6 +14,7 @@ from prunus.cli.options import Device, NoCache, Overrides
 from prunus.cli.output import make_table
 from prunus.cli.progress import TrainingProgress
 from prunus.errors import RecipeError
+from prunus.recipes import load_stored_recipe
 from prunus.report.tables import megabytes, percent
 from prunus.run_folder import RunFolder
 
@@ -46,7 +47,8 @@ def train(
     changes += [f"init={json.dumps(str(init))}"] if init else []
     of_run = RunFolder(resume).recipe if resume and changes else None
     source = recipe or (of_run if of_run and of_run.exists() else None)  # a missing run is refused below
-    chosen = prunus.load_recipe(source, changes) if source else None
+    load = load_stored_recipe if source is of_run else prunus.load_recipe
+    chosen = load(source, changes) if source else None
     watch = [TrainingProgress(f"{resume or out}", Console())]
     if resume:
         if out:

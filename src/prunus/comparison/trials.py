@@ -13,11 +13,13 @@ from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import open_subject
 from prunus.files import write_json
 from prunus.measure.evaluation import Evaluation
+from prunus.presets import of_any_version
 from prunus.recipes import parse_recipe, recipe_differences
 from prunus.run_folder import RunFolder
 from prunus.timing.dense import file_warning
 from prunus.training.observers import Observer, Observers
 from prunus.training.run import train_or_continue
+from prunus.training.settling import settled_like
 
 Watch = Callable[[str], Sequence[Observer]]  # title of a training run -> who observes it
 
@@ -52,10 +54,11 @@ class Trial:
         """Return the results of an earlier training run if they are of the same recipe and split."""
         try:
             results = Evaluation.model_validate_json(self.files.results.read_bytes())
-            same = results.recipe and not recipe_differences(self.entry.recipe, parse_recipe(results.recipe))
+            trained = parse_recipe(of_any_version(results.recipe or {}))
         except (OSError, ValidationError, RecipeError):
             return None
-        return results if same and results.split == self.split else None
+        differs = recipe_differences(settled_like(self.entry.recipe, trained), trained)
+        return None if differs or results.split != self.split else results
 
     def run(self, observers: Sequence[Observer]) -> None:
         """Train or continue, measure, and write the results."""
@@ -66,7 +69,8 @@ class Trial:
         train_or_continue(recipe, files.path, observers, self.device, self.use_cache)
         subject = open_subject(files.path, self.device)
         results = evaluation_of(subject, self.split, classify_domains(subject, self.split, use_cache=self.use_cache))
+        trained = settled_like(recipe, subject.recipe)
         epochs = files.epochs()
         seconds = epochs[-1].seconds if epochs else 0.0
-        results = results.model_copy(update={"seconds": seconds, "recipe": recipe.model_dump(mode="json")})
+        results = results.model_copy(update={"seconds": seconds, "recipe": trained.model_dump(mode="json")})
         write_json(files.results, results.model_dump(mode="json"))

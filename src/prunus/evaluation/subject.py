@@ -19,6 +19,7 @@ from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
 from prunus.methods.costs import network_costs
 from prunus.methods.table import choose_method
+from prunus.presets import of_any_version
 from prunus.probabilities import Classifier, crop_probabilities
 from prunus.recipes import parse_recipe
 from prunus.run_folder import RunFolder
@@ -77,7 +78,7 @@ def _open_file(path: Path, device: str) -> Subject:
     manifest = predictor.bundle.manifest
     if missing := {"recipe", "step", "total_steps"} - manifest.provenance.keys():
         raise BundleError(f"{path} does not record its {min(missing)} and cannot be measured; use prunus predict")
-    recipe = parse_recipe(manifest.provenance["recipe"])
+    recipe = parse_recipe(of_any_version(manifest.provenance["recipe"]))
     return Subject(
         recipe,
         manifest.domains,

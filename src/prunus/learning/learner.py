@@ -73,7 +73,7 @@ class Learner:
         self._format = torch.channels_last if on_gpu and self.uses_bfloat16 else torch.contiguous_format
         net.to(memory_format=self._format)
         self.teacher = Teacher(teacher, self._format) if teacher else None
-        self.switch_lr = torch.tensor(training.switch_lr, dtype=torch.float64, device=net.device)
+        self.switch_lr = torch.tensor(training.switch_rate, dtype=torch.float64, device=net.device)
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
         self.constraints = Constraints(self.chosen, recipe.budget.kernels, training.dual_rate, len(net.domains)).to(
             net.device
@@ -98,7 +98,7 @@ class Learner:
                 group["lr"].fill_(group["base_lr"] * factor)
             else:
                 group["lr"] = group["base_lr"] * factor
-        self.switch_lr.fill_(self.recipe.training.switch_lr * factor)
+        self.switch_lr.fill_(self.recipe.training.switch_rate * factor)
 
     def update(self, batches: Sequence[Batch]) -> None:
         """Learn from one batch: cross-entropy, then the closed-form gradients of the budget and sharing losses.

@@ -14,12 +14,12 @@ def rate_factor(training: Training, position: float) -> float:
 
 
 def _step(training: Training, position: float) -> float:
-    drops = sum(int(position) >= round(share * training.epochs) for share in training.lr_drops)
+    drops = sum(int(position) >= round(share * training.num_epochs) for share in training.lr_drops)
     return float(training.lr_drop_factor**drops)
 
 
 def _cosine(training: Training, position: float) -> float:
-    done = (position - training.warmup_epochs) / (training.epochs - training.warmup_epochs)
+    done = (position - training.warmup_epochs) / (training.num_epochs - training.warmup_epochs)
     return (1 + math.cos(math.pi * done)) / 2
 
 

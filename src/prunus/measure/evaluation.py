@@ -106,13 +106,28 @@ class Evaluation(Result):
         return [name for name, domain in self.domains.items() if self.budget and domain.usage > self.budget]
 
 
+class StoredResult(Result):
+    """What was measured earlier, on another machine perhaps.
+
+    Args:
+        commands: what made it.
+    """
+
+    title: str
+    commands: tuple[str, ...]
+    machine: str
+    results: Evaluation
+
+
 class Demonstration(Evaluation):
     """The result of `prunus demo`.
 
     Args:
+        stored: other methods on the same domains, measured earlier.
         report: path of the page; None where the packages that write it are not installed.
     """
 
     model_bytes: int
     example: Example
+    stored: tuple[StoredResult, ...] = ()
     report: str | None

@@ -48,7 +48,8 @@ METHODS: dict[str, Method] = {
     "early_exits": early_exits.METHOD,
     "da3": da3.METHOD,
 }
-DEFAULT = "union"
+DEFAULT = "exact"
+WEIGHTED = "union"  # what a weight of sharing without a loss refers to
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
     """Return a recipe's method with its options and sharing loss; without a method, the sharing loss selects it."""
     loss = recipe.sharing.loss
     if recipe.method is None:
-        name = DEFAULT if loss is None else loss if loss in METHODS else "ba2"
+        name = _implied(recipe.sharing)
         return _chosen(name, parse_options(MethodChoice(name=name), recipe.granularity), recipe.sharing)
     name = recipe.method.name
     method = find_method(name)
@@ -86,6 +87,12 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
         allowed = ", ".join(map(repr, PENALTIES))
         raise RecipeError(f"method {name!r} has no budget; its sharing loss must be {allowed}, got {loss!r}")
     return _chosen(name, parse_options(recipe.method, recipe.granularity), recipe.sharing)
+
+
+def _implied(sharing: Sharing) -> str:
+    if sharing.loss is None:
+        return DEFAULT if sharing.weight is None else WEIGHTED
+    return sharing.loss if sharing.loss in METHODS else "ba2"
 
 
 def _chosen(name: str, options: Settings, sharing: Sharing) -> ChosenMethod:

@@ -13,7 +13,7 @@ from prunus.evaluation.classifying import classify_domains
 from prunus.evaluation.subject import open_subject
 from prunus.parallel.joining import is_first_process
 from prunus.pretraining.recipe import with_warmup_of
-from prunus.recipes import load_recipe, recipe_differences
+from prunus.recipes import load_stored_recipe, recipe_differences
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.observers import Observer
 from prunus.training.run import CHANGEABLE, open_run, resume_run, train_or_continue
@@ -54,7 +54,7 @@ def _check_images(recipe: Recipe) -> None:
 
 def _train(recipe: Recipe, run: Path, observers: Sequence[Observer], device: str, use_cache: bool) -> None:
     folder = RunFolder(run)
-    begun = load_recipe(folder.recipe) if folder.recipe.exists() else None
+    begun = load_stored_recipe(folder.recipe) if folder.recipe.exists() else None
     if begun is not None:
         recipe = with_warmup_of(begun, recipe)
     if begun is not None and begun != recipe and not recipe_differences(begun, recipe, except_for=CHANGEABLE):
@@ -75,7 +75,7 @@ def _write(run: Path, out: Path, device: str, use_cache: bool) -> None:
         trained_on=choice.name,
         classes=domain.classes,
         images=len(domain.split(recipe.training.splits)),
-        epochs=recipe.training.epochs,
+        epochs=recipe.training.num_epochs,
         accuracy=_validation_accuracy(run, device, use_cache) if held_out else None,
         images_per_second=images_per_second(RunFolder(run).epochs()),
         prunus=__version__,

@@ -36,6 +36,9 @@ def pretraining_recipe(
     training: dict[str, object] = {
         "epochs": epochs,
         "batch_size": BATCH_SIZE,
+        "weight_lr": None,  # as lr
+        "switch_lr": 1e-4,  # no switches are trained
+        "strategy": "round_robin",
         "weight_decay": 5e-4,
         "schedule": "cosine",
         "label_smoothing": 0.1,
@@ -63,7 +66,7 @@ def _warmup_epochs(epochs: int) -> float:
 def with_warmup_of(begun: Recipe, recipe: Recipe) -> Recipe:
     """Return a recipe with the warm-up of the run that it continues or extends, unless its own was chosen."""
     training = recipe.training
-    if training.warmup_epochs != _warmup_epochs(training.epochs):
+    if training.warmup_epochs != _warmup_epochs(training.num_epochs):
         return recipe
     kept = training.model_copy(update={"warmup_epochs": begun.training.warmup_epochs})
     return recipe.model_copy(update={"training": kept})

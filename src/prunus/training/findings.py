@@ -145,7 +145,7 @@ def falls_short(points: Sequence[tuple[int, float]], total_steps: int, training:
     """
     step, usage = points[-1]
     before, usage_before = min(points[:-1], key=lambda point: abs(point[0] - step / 2))
-    positions = [training.epochs * number / total_steps for number in range(before, total_steps)]
+    positions = [training.num_epochs * number / total_steps for number in range(before, total_steps)]
     factors = [rate_factor(training, position) for position in positions]
     done = sum(factors[: step - before])
     left = sum(factors[step - before :])

@@ -80,7 +80,7 @@ def fit(
                 # any step can be repeated, also with dropout inside a backbone, which differs between processes
                 torch.manual_seed(job.step_seed + processes.rank)
                 factor = rate_factor(recipe.training, step.position)
-                if keeper and keeper.advance(job.step, step.position / recipe.training.epochs):
+                if keeper and keeper.advance(job.step, step.position / recipe.training.num_epochs):
                     observer.noted(f"the model now has its final size: {keeper.summary()}")
                 runner.run([(domain, len(indices)) for domain, indices in step.parts], inputs, factor)
                 observer.stepped(job.step, step.epoch)
@@ -108,7 +108,7 @@ def fit(
 def _plan(learner: Learner, data: Sequence[DomainData]) -> tuple[Strategy, list[int], int, int]:
     training = learner.recipe.training
     strategy = "individual" if learner.chosen.method.individual else training.strategy
-    return strategy, [len(domain.train) for domain in data], training.batch_size, training.epochs
+    return strategy, [len(domain.train) for domain in data], training.batch_size, training.num_epochs
 
 
 def _remaining(

@@ -19,9 +19,10 @@ from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.parallel.joining import join_processes
 from prunus.parallel.processes import Processes
-from prunus.recipes import TRAINED_FIRST, load_recipe, recipe_differences, with_absolute_paths
+from prunus.recipes import TRAINED_FIRST, load_stored_recipe, recipe_differences, with_absolute_paths
 from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer, Observers
+from prunus.training.settling import settled_like
 from prunus.training.setup import RecipeTraining, check_same
 
 # what a resumed run may change: none of it changes what was trained before
@@ -174,11 +175,12 @@ def _plan_resume(path: Path, recipe: Recipe | None) -> Plan:
     folder = RunFolder(path)
     if not folder.recipe.exists():
         raise TrainingError(f"{path} holds no run to resume; start one with: prunus train recipe.toml --out {path}")
-    trained = load_recipe(folder.recipe)
+    trained = load_stored_recipe(folder.recipe)
     start = _read_checkpoint_of(folder, trained, folder.checkpoint) if folder.checkpoint.exists() else None
     if recipe is not None:
-        _check_extension(path, trained, with_method(recipe), start)
-        trained = with_method(recipe)
+        wanted = settled_like(with_method(recipe), trained)
+        _check_extension(path, trained, wanted, start)
+        trained = wanted
     return Plan(trained, start)
 
 
@@ -188,7 +190,8 @@ def _plan_either(recipe: Recipe, path: Path) -> Plan | None:
         return _plan_start(recipe, path)
     if not folder.checkpoint.exists():
         return _plan_resume(path, recipe)
-    trained, wanted = load_recipe(folder.recipe), with_method(recipe)
+    trained = load_stored_recipe(folder.recipe)
+    wanted = settled_like(with_method(recipe), trained)
     if changes := recipe_differences(trained, wanted):
         raise TrainingError(
             f"{path} holds a run of another recipe ({'; '.join(changes[:3])}); remove {path} or choose another --out"
@@ -209,9 +212,9 @@ def _check_extension(path: Path, trained: Recipe, wanted: Recipe, start: Checkpo
         return
     if wanted.training.strategy == "individual" or choose_method(wanted).method.individual:
         raise TrainingError(f"{path} trains one domain after another and cannot be extended; start a new run")
-    before = start.identity.recipe.training.epochs  # the recipe in the folder may already be an extended one
+    before = start.identity.recipe.training.num_epochs  # the recipe in the folder may already be an extended one
     done = start.position.step / start.position.total_steps * before
-    if wanted.training.epochs < done:
+    if wanted.training.num_epochs < done:
         raise TrainingError(f"{path} has already trained {done:.1f} epochs; training.epochs must be at least that")
 
 
@@ -222,7 +225,7 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
         raise TrainingError(
             f"{path} is neither a run folder nor a model file; train a run with: prunus train recipe.toml --out {path}"
         )
-    recipe = load_recipe(folder.recipe)
+    recipe = load_stored_recipe(folder.recipe)
     keeps_best = recipe.training.keep == "best" and folder.best.exists()
     checkpoint = _read_checkpoint_of(folder, recipe, folder.best if keeps_best else folder.checkpoint)
     backbone = load_backbone(recipe.backbone)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -31,6 +31,7 @@ from prunus.training.loop import fit
 from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog
 from prunus.training.promise import make_keeper
 from prunus.training.saving import Saver
+from prunus.training.settling import settled
 from prunus.version import __version__
 
 
@@ -46,11 +47,17 @@ class RecipeTraining:
     teacher: MultiDomainNet | None = None
 
     def run(self, start: Checkpoint | None) -> None:
-        """Load the data, build the network and train it, from the beginning or from a checkpoint."""
+        """Choose what the recipe leaves open, then train it, from the beginning or from a checkpoint."""
+        training = self.recipe.training
+        domains = [open_domain(choice, training.validation_share) for choice in self.recipe.domains]
+        recipe = settled(self.recipe, [len(domain.split(training.splits)) for domain in domains])
+        replace(self, recipe=recipe)._run(domains, start)
+
+    def _run(self, domains: Sequence[Domain], start: Checkpoint | None) -> None:
+        """Load the data, build the network and train it."""
         recipe = self.recipe
         prepare_determinism(recipe.training)
         backbone = load_backbone(recipe.backbone)
-        domains = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
         with self.processes.leader_first() if self.use_cache else nullcontext():  # which decodes for a whole machine
             data = [self._load(backbone, *pair) for pair in zip(domains, recipe.domains, strict=True)]
         self._check_validation(data)

@@ -7,6 +7,7 @@ from prunus.bundle.file import read_bundle, write_bundle
 from prunus.errors import BundleError
 from prunus.evaluation.packing import pack_run
 from prunus.measure.bundle_cost import bundle_costs
+from prunus.presets import of_any_version
 from prunus.recipes import parse_recipe
 from prunus.training.findings import larger_than_dense, limit_of, over_budget
 from prunus.training.run import open_run
@@ -30,7 +31,7 @@ def find_problems(model: Path) -> list[str]:
     costs = bundle_costs(bundle)
     usages = {name: costs.usage(name) for name in bundle.domains}
     recipe = bundle.manifest.provenance.get("recipe")
-    limit = limit_of(parse_recipe(recipe)) if recipe else None
+    limit = limit_of(parse_recipe(of_any_version(recipe))) if recipe else None
     return [
         *over_budget(usages, costs.union(), limit),
         *larger_than_dense(model.stat().st_size, bundle.manifest.dense_bytes),

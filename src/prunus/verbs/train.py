@@ -6,7 +6,7 @@ from pathlib import Path
 from prunus.config import Recipe
 from prunus.methods.table import choose_method
 from prunus.parallel.joining import is_first_process
-from prunus.recipes import load_recipe
+from prunus.recipes import load_stored_recipe
 from prunus.run_folder import RunFolder
 from prunus.timing.dense import file_warning
 from prunus.training.observers import Observer, Observers
@@ -46,5 +46,5 @@ def next_steps(run: str | Path) -> str | None:
     """Name the commands to use after training; of several processes only the first does."""
     if not is_first_process():
         return None
-    packable = choose_method(load_recipe(RunFolder(Path(run)).recipe)).method.packable
+    packable = choose_method(load_stored_recipe(RunFolder(Path(run)).recipe)).method.packable
     return f"prunus evaluate {run}" + (f", then prunus prune {run} --out model.prunus" if packable else "")

@@ -20,7 +20,13 @@ from tests.makers.run_folders import write_measured_model
 def trained(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
     """A measured run on two tiny domains, without a model file."""
     domains = [str(make_domain(f"data/{name}", classes=("a", "b"), train=6)) for name in ("birds", "flowers")]
-    recipe = {"backbone": "wrn14_2", "domains": domains, "budget": 0.5, "training": {"epochs": 1, "switch_lr": 0.01}}
+    recipe = {
+        "preset": "paper",
+        "backbone": "wrn14_2",
+        "domains": domains,
+        "budget": 0.5,
+        "training": {"epochs": 1, "switch_lr": 0.01},
+    }
     run = prunus.train(prunus.parse_recipe(recipe), tmp_path / "run", device="cpu")
     (run / "results.json").write_text(prunus.evaluate(run, device="cpu").model_dump_json())
     return run

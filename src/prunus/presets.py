@@ -1,0 +1,52 @@
+"""Presets: settings that fill in what a recipe leaves out."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel
+
+Preset = Literal["auto", "paper"]
+
+PAPER_METHOD = "union"
+PAPER_TRAINING: dict[str, object] = {
+    "epochs": 60,
+    "batch_size": 32,
+    "lr": 1e-3,
+    "weight_lr": None,
+    "weight_decay": 0.0,
+    "momentum": 0.9,
+    "switch_lr": 1e-4,
+    "dual_rate": 1.0,
+    "schedule": "step",
+    "warmup_epochs": 0.0,
+    "lr_drops": [0.75],
+    "lr_drop_factor": 0.1,
+    "label_smoothing": 0.0,
+    "strategy": "round_robin",
+}
+
+
+def with_preset(content: Mapping[str, object]) -> dict[str, object]:
+    """Fill in the settings of the preset that a recipe names; keys of the recipe itself take precedence."""
+    filled = dict(content)
+    if filled.get("preset") != "paper":
+        return filled
+    training = _content(filled.get("training", {}))
+    if training is not None:  # any other type is refused by the validation
+        filled["training"] = PAPER_TRAINING | training
+    sharing = _content(filled.get("sharing", {}))
+    if filled.get("method") is None and sharing is not None and sharing.get("loss") is None:
+        filled["method"] = PAPER_METHOD
+    return filled
+
+
+def of_any_version(stored: Mapping[str, object]) -> dict[str, object]:
+    """Return the content of a stored recipe; earlier versions knew no presets, and their defaults were the paper's."""
+    return {"preset": "paper", **stored}
+
+
+def _content(value: object) -> dict[str, object] | None:
+    """Return the keys that are set in a table, which may have been validated already."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_unset=True)
+    return dict(value) if isinstance(value, Mapping) else None
