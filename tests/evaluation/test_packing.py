@@ -22,15 +22,19 @@ def _run(path: Path) -> TrainedRun:
 def test_the_provenance_names_versions_steps_backbone_and_recipe(tmp_path: Path) -> None:
     run = _run(tmp_path)
     manifest = pack_run(run).manifest
+    recipe = manifest.provenance["recipe"]
     assert manifest.provenance == {
         "prunus": prunus.__version__,
         "torch": torch.__version__.split("+")[0],
         "backbone_sha256": "of two convolutions",
         "step": 3,
         "total_steps": 8,
-        "recipe": public_recipe(run.recipe).model_dump(mode="json", exclude_defaults=True),
+        "recipe": recipe,
     }
-    assert parse_recipe(manifest.provenance["recipe"]) == public_recipe(run.recipe)
+    assert parse_recipe(recipe) == public_recipe(run.recipe)
+    assert recipe["preset"] == "paper"
+    assert recipe["training"] == run.recipe.training.model_dump(mode="json")  # also what has its default
+    assert recipe["evaluation"] == {"crops": 1, "batch_size": 256}
     assert manifest.backbone == "tiny"
     assert manifest.domains == domain_entries(run.checkpoint.identity)
 

@@ -17,6 +17,7 @@ from prunus.arrays import Floats
 from prunus.bundle import header
 from prunus.bundle.file import read_bundle
 from prunus.checkpoints import checkpoint
+from prunus.evaluation.subject import open_subject
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.comparison import Comparison
 from prunus.measure.evaluation import Evaluation
@@ -81,6 +82,14 @@ def test_pruning_an_old_run_writes_a_file_with_its_answers_that_is_no_larger(rec
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("recipe", RUNS, ids=lambda path: path.parent.parent.name)
+def test_an_old_file_has_the_defaults_of_the_version_that_wrote_it(recipe: Path) -> None:
+    trained = json.loads(recipe.read_text())["training"]
+    read = open_subject(GOLDEN / "model_format_3" / "trained.prunus", "cpu").recipe.training.model_dump(mode="json")
+    assert {key: read[key] for key in trained} == trained
+    assert read == open_run(recipe.parent, "cpu").recipe.training.model_dump(mode="json")
+
+
 @pytest.mark.parametrize("recipe", RUNS, ids=lambda path: path.parent.parent.name)
 def test_an_old_run_resumes_where_it_stopped(recipe: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(recipe.parent, tmp_path / "run"))

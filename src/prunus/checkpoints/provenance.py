@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+from pydantic import JsonValue
 
 from prunus.bundle.manifest import DomainEntry, Provenance
 from prunus.checkpoints.checkpoint import Identity, Position
@@ -19,8 +20,13 @@ def provenance(identity: Identity, position: Position) -> Provenance:
         "backbone_sha256": identity.backbone,
         "step": position.step,
         "total_steps": position.total_steps,
-        "recipe": public_recipe(identity.recipe).model_dump(mode="json", exclude_none=True),  # defaults may change
+        "recipe": _content(public_recipe(identity.recipe)),
     }
+
+
+def _content(recipe: Recipe) -> dict[str, JsonValue]:
+    """Return all keys that are set, and those of training that are not too: the defaults may change."""
+    return recipe.model_dump(mode="json", exclude_none=True) | {"training": recipe.training.model_dump(mode="json")}
 
 
 def domain_entries(identity: Identity) -> dict[str, DomainEntry]:
