@@ -22,7 +22,7 @@ def test_every_recipe_is_valid(path: Path) -> None:
 
 
 def _drops(recipe: Recipe) -> list[int]:
-    return [round(share * recipe.training.epochs) for share in recipe.training.lr_drops]
+    return [round(share * recipe.training.num_epochs) for share in recipe.training.lr_drops]
 
 
 def test_the_decathlon_recipe_is_the_papers() -> None:
