@@ -23,6 +23,7 @@ from rich.table import Table
 
 import prunus
 from prunus.timing.machine import describe_machine
+from prunus.training.run import train_or_continue
 
 COMMON = {"batch_size": 64, "weight_decay": 5e-4, "schedule": "cosine", "label_smoothing": 0.1, "strategy": "shuffled"}
 EXACT = {"lr": 0.01, "weight_lr": 0.04, "switch_lr": 1e-4}
@@ -64,7 +65,8 @@ def train(row: str, seed: int, data: Path, runs: Path, arguments: argparse.Names
     if is_taught:
         content["teacher"] = str(runs / f"{TEACHER}-seed{seed}")
     began = time.monotonic()
-    run = prunus.train(prunus.parse_recipe(content), runs / f"{row}-seed{seed}", device=arguments.device)
+    run = runs / f"{row}-seed{seed}"
+    train_or_continue(prunus.parse_recipe(content), run, device=arguments.device)
     seconds = time.monotonic() - began
     measured = prunus.evaluate(run, split=arguments.split, device=arguments.device)
     return {
