@@ -29,7 +29,7 @@ BUDGETS: dict[str, dict[str, object]] = {
     "1 MB and 6 M MACs": {"bytes": "1 MB", "macs": "6 M"},
     "300 kB": {"bytes": "300 kB"},
 }
-TRAINING = {"batch_size": 32, "lr": 0.02, "weight_lr": 0.04, "switch_lr": 2e-4, "weight_decay": 5e-4}
+TRAINING: dict[str, object] = {"batch_size": 32, "lr": 0.02, "weight_lr": 0.04, "switch_lr": 2e-4, "weight_decay": 5e-4}
 TRAINING |= {"schedule": "cosine", "label_smoothing": 0.1, "strategy": "shuffled", "splits": "train+validation"}
 LEAST_USED = 0.95
 MOST_LOST = 0.05
