@@ -40,20 +40,20 @@ backbone: config images samples
 data: benchmarks config images samples
 runtime: bundle graph images probabilities
 masks: backbone
-measure: benchmarks bundle config data graph images probabilities runtime
+measure: amounts benchmarks bundle config data graph images probabilities runtime
 onnx: bundle graph runtime
 lowering: backbone bundle graph masks
 methods: backbone config losses masks measure
-report: bundle images measure recipes run_folder
+report: amounts bundle images measure recipes run_folder
 serving: bundle config images measure probabilities runtime samples
-budgets: amounts bundle config graph lowering masks measure
+budgets: bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
 learning: config data images losses masks methods parallel probabilities
 checkpoints: bundle config images learning parallel presets recipes run_folder
-training: backbone budgets checkpoints config data images learning losses lowering masks methods parallel recipes
-    run_folder
-evaluation: backbone bundle checkpoints config data learning lowering measure methods presets probabilities recipes
-    run_folder runtime timing training
+training: backbone budgets checkpoints config data images learning losses lowering masks measure methods parallel
+    recipes run_folder
+evaluation: backbone budgets bundle checkpoints config data images learning lowering masks measure methods presets
+    probabilities recipes run_folder runtime timing training
 comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel

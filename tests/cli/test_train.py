@@ -9,8 +9,11 @@ from typer.testing import CliRunner
 
 from prunus.bundle.file import write_bundle
 from prunus.cli.app import app
+from prunus.config import Recipe
+from prunus.measure.budget import Plan
 from prunus.measure.bundle_cost import bundle_costs
 from tests.makers.graph_bundles import random_bundle, varied_graph
+from tests.makers.plans import PLAN
 
 RECIPE = 'backbone = "wrn14_2"\ndomains = ["birds"]\n'
 
@@ -100,3 +103,51 @@ def test_pruning_says_how_large_the_file_is_and_what_was_kept(monkeypatch: pytes
     output = result.output
     kept = f"{100 * bundle_costs(bundle).union():.1f} % of the kernels kept"
     assert output.startswith(f"{file}: {file.stat().st_size / 1e6:.2f} MB for 2 domains (birds, flowers), {kept}")
+    assert "budget" not in output  # the file does not know of any
+
+
+def test_pruning_says_that_the_budget_is_kept_or_by_how_much_it_is_missed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bundle = random_bundle(varied_graph(0), 12, ("birds", "flowers"))
+    file = tmp_path / "model.prunus"
+    asked: list[tuple[Any, ...]] = []
+
+    def record(*arguments: Any) -> Path:  # noqa: ANN401
+        asked.append(arguments)
+        return file
+
+    monkeypatch.setattr("prunus.prune", record)
+
+    def prune(budget: object, *options: str) -> list[str]:
+        recipe = {"backbone": "wrn14_2", "domains": ["birds", "flowers"], "method": "exact", "budget": budget}
+        bundle.manifest.provenance["recipe"] = recipe
+        write_bundle(file, bundle)
+        result = CliRunner().invoke(app, ["prune", "runs/a", "--out", str(file), *options])
+        assert result.exit_code == 0, result.exception
+        return result.output.splitlines()
+
+    total, kept = bundle_costs(bundle).num_kernels(), sum(layer.union for layer in bundle_costs(bundle).layers)
+    lines = prune(1.0)
+    assert f"({kept:,} of {total:,}), float32;" in lines[0]
+    assert lines[1] == f"budget kept: {kept:,} of {total:,} kernels"
+    lines = prune({"bytes": 1000}, "--dtype", "float16")
+    assert lines[1].startswith("note: the model is over its budget (")
+    assert not any(line.startswith("budget kept") for line in lines)
+    assert [arguments[2] for arguments in asked] == [None, "float16"]
+
+
+def test_a_plan_is_printed_as_a_table_or_as_json(calls: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Recipe] = []
+
+    def plan(recipe: Recipe) -> Plan:
+        planned.append(recipe)
+        return PLAN
+
+    monkeypatch.setattr("prunus.plan", plan)
+    table = CliRunner().invoke(app, ["plan", "recipe.toml", "--set", 'budget.bytes="300 kB"'])
+    assert table.exit_code == 0, table.exception
+    assert "the limit that decides: 18,828 of 18,828 kernels" in table.output
+    assert planned[0].budget.bytes == 300_000
+    printed = CliRunner().invoke(app, ["plan", "recipe.toml", "--json"])
+    assert Plan.model_validate_json(printed.stdout) == PLAN

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from prunus.comparison.plan import Choices, changed_options, check_data, plan_comparison, plan_trials
-from prunus.config import Recipe, Sharing
+from prunus.config import Budget, Recipe, Sharing
 from prunus.errors import DataError, PrunusError, RecipeError, UnknownNameError
 from prunus.methods.table import METHODS
 from prunus.recipes import parse_recipe
@@ -55,6 +55,17 @@ def test_a_method_is_compared_once_and_with_every_budget_it_takes(recipe: Recipe
     names = [entry.name for entry in entries]
     assert len(names) == len(set(names)) == len(METHODS) + sum(method.has_budget for method in METHODS.values())
     assert [name for name in names if name.startswith("union")] == ["union-0.5", "union-0.25"]
+
+
+def test_a_sweep_takes_a_table_of_limits_from_the_recipe_for_the_method_that_keeps_it(recipe: Recipe) -> None:
+    limited = recipe.model_copy(update={"budget": Budget(bytes=1_000_000)})
+    entries = plan_trials(limited, Choices(methods=("exact", "bn")))
+    assert [entry.name for entry in entries] == ["exact-bytes=1000000", "bn"]
+    assert entries[0].recipe.budget == limited.budget
+    assert entries[1].recipe.budget == Recipe.model_fields["budget"].default
+    with pytest.raises(RecipeError, match=r"method 'union' limits a share of the kernels only.*budget\.bytes"):
+        plan_trials(limited, Choices(methods=("exact", "union")))
+    assert [entry.name for entry in plan_trials(limited, Choices(("union",), (0.5,)))] == ["union-0.5"]
 
 
 def test_the_same_method_written_in_several_ways_is_one_row(recipe: Recipe) -> None:

@@ -90,6 +90,19 @@ def test_what_was_measured_is_named() -> None:
     assert evaluation_of(_subject(method="bn"), "test", ANSWERS).budget is None
 
 
+def test_limits_are_those_of_the_method_and_all_of_them_must_be_kept() -> None:
+    within, over = (evaluation_of(_subject(budget=share), "test", ANSWERS) for share in (0.25, 0.24))
+    assert [(limit.domain, limit.used, limit.limit) for limit in within.limits] == [("a", 10, 10), ("b", 8, 10)]
+    assert within.budget_kept is True
+    assert (over.budget_kept, over.over_budget) == (False, ["a"])
+    exact = evaluation_of(_subject(method="exact", budget={"bytes": 1234}), "test", ANSWERS)
+    assert (exact.budget, exact.budget_kept) == (None, True)
+    assert evaluation_of(_subject(method="exact", budget={"bytes": 1233}), "test", ANSWERS).budget_kept is False
+    none = evaluation_of(_subject(method="bn"), "test", ANSWERS)
+    assert (none.budget_kept, none.limits) == (None, ())
+    assert {"budget_kept", "limits"} <= none.model_dump().keys()
+
+
 def _domains(**references: float) -> list[dict[str, object]]:
     return [{"name": name, "path": name, **references} for name in ("a", "b")]
 

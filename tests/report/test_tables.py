@@ -51,6 +51,14 @@ def test_a_row_per_domain_their_mean_and_the_union_are_shown() -> None:
     assert "unfinished" not in text
 
 
+def test_a_kept_budget_is_shown_in_its_unit_and_a_missed_one_by_how_much() -> None:
+    limit = {"name": "kernels", "domain": None, "used": 18_828, "limit": 18_828, "kept": True}
+    kept = _evaluation("exact", 0.25, budget_kept=True, limits=[limit])
+    assert "budget kept: 18,828 of 18,828 kernels" in _text(results_view(kept))
+    missed = _evaluation("exact", None, budget_kept=False, limits=[limit, limit | {"used": 18_829, "kept": False}])
+    assert "budget missed: 18,829 of 18,828 kernels" in _text(results_view(missed))
+
+
 def test_a_baseline_is_a_column_of_its_own() -> None:
     baseline = _evaluation("feature", None, {"birds": 0.6, "flowers": 0.5})
     text = _text(results_view(_evaluation(), baseline))

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
+from prunus.budgets.keeper import Keeper
+from prunus.budgets.limits import Usage
 from prunus.config import Training
+from prunus.measure.budget import LimitUse
 from prunus.recipes import parse_recipe
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
 from prunus.training.findings import (
@@ -21,6 +24,7 @@ from prunus.training.findings import (
     larger_than_dense,
     limit_of,
     over_budget,
+    over_limits,
     switched_off,
 )
 from prunus.training.observers import Observer
@@ -204,6 +208,38 @@ def test_a_run_whose_first_report_is_its_last_is_judged_at_its_end_only() -> Non
     watch.started(0, 4)
     watch.epoch_ended(_report(4, 1.0, 1.0))
     assert notes.notes == []
+
+
+def test_limits_that_are_not_kept_are_named_with_the_remedy() -> None:
+    limits = [LimitUse.of("kernels", 10, 10), LimitUse.of("bytes", 1_200_000, 1_000_000)]
+    assert over_limits(limits, "do this") == ["the model is over its budget (1.2 MB of 1 MB); do this"]
+    assert over_limits(limits[:1], "do this") == []
+
+
+def test_the_usage_of_masks_does_not_tell_whether_an_exact_budget_is_kept() -> None:
+    content = {"backbone": "wrn14_2", "domains": ["one"], "budget": 0.5}
+    assert limit_of(parse_recipe(content | {"method": "exact"})) is None
+    assert limit_of(parse_recipe(content | {"method": "ba2"})) == Limit(0.5, of_union=False)
+
+
+@pytest.mark.slow
+def test_an_exact_run_that_ends_over_its_limits_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = parse_recipe(
+        {
+            "backbone": {"name": "wrn14_2", "size": 16, "resize": 18},
+            "domains": [str(write_domain(tmp_path / "one", train=4, validation=2))],
+            "budget": 0.5,
+            "method": "exact",
+            "training": {"epochs": 1, "batch_size": 4, "lr": 0.05},
+        }
+    )
+    notes = _Notes()
+    start_run(recipe, tmp_path / "kept", [notes], "cpu", use_cache=False)
+    assert not any("over its budget" in note for note in notes.notes)
+    assert not any("schedule is too short" in note for note in notes.notes)
+    monkeypatch.setattr(Keeper, "usage", lambda _keeper: Usage(37_657, 0, 0, (0,)))
+    start_run(recipe, tmp_path / "missed", [notes], "cpu", use_cache=False)
+    assert any(note.startswith("the model is over its budget (37,657 of 37,656 kernels)") for note in notes.notes)
 
 
 @pytest.mark.slow

@@ -304,6 +304,12 @@ def test_contradictions_and_unknown_names_are_refused_before_any_work(recipe: Re
         check_recipe(parse_recipe(content))
     with pytest.raises(UnknownNameError, match="unknown method 'ba3'"):
         check_recipe(recipe.model_copy(update={"method": MethodChoice(name="ba3")}))
+    size = {"budget": Budget(bytes=1_000_000)}
+    check_recipe(recipe.model_copy(update={"method": MethodChoice(name="exact"), "sharing": Sharing(), **size}))
+    with pytest.raises(RecipeError, match=r"'ba2' limits a share of the kernels only.*budget\.bytes.*\"exact\", or a"):
+        check_recipe(recipe.model_copy(update={"method": MethodChoice(name="ba2"), "sharing": Sharing(), **size}))
+    with pytest.raises(RecipeError, match=r"'bn' has no budget, but the recipe sets budget\.bytes"):
+        check_recipe(recipe.model_copy(update={"method": MethodChoice(name="bn"), "sharing": Sharing(), **size}))
 
 
 def test_an_unusable_device_is_refused(recipe: Recipe, tmp_path: Path) -> None:

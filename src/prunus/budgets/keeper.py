@@ -18,6 +18,7 @@ from prunus.budgets.search import FILLED, Search
 from prunus.budgets.switch_costs import SwitchCosts
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.pool import PooledSwitches
+from prunus.measure.budget import in_words
 
 EVERY = 20  # steps between two sizes of the pool
 
@@ -44,7 +45,7 @@ class Keeper:
         self.pool = net.switches
         self.limits = limits
         self.until = until
-        self._meter = meter
+        self.meter = meter
         self._share = share
         self._is_final: bool | None = None  # unknown: the state may come from a checkpoint
         fixed_bytes = 0.0
@@ -54,7 +55,7 @@ class Keeper:
 
     def smallest(self) -> Usage:
         """Return what the smallest network takes: one switch per layer."""
-        return self._meter().usage(self._ranking.floor().expand_as(self.pool.open_DM))
+        return self.meter().usage(self._ranking.floor().expand_as(self.pool.open_DM))
 
     @torch.no_grad()
     def advance(self, step: int, progress: float) -> bool:
@@ -74,7 +75,7 @@ class Keeper:
         if self.is_final() and self._is_right():
             return False
         self.pool.open_DM.fill_(True)  # what left may come back, in place of kernels that nothing reads any more
-        search = Search(self._ranking, self._meter())
+        search = Search(self._ranking, self.meter())
         opened = search.largest()
         self._restrict(opened, search.fixed(opened))
         self._is_final = True
@@ -92,16 +93,15 @@ class Keeper:
 
     def _is_right(self) -> bool:
         """Return whether the masks keep the limits and leave no more unused than the open switches do."""
-        meter = self._meter()
+        meter = self.meter()
         usage = meter.usage(self.pool.masks())
         used, possible = self.limits.share_used(usage), self.limits.share_used(meter.usage(self.pool.open_DM))
         return self.limits.are_kept(usage) and used >= min(FILLED, possible)
 
     def usage(self) -> Usage:
         """Measure the network with its masks."""
-        return self._meter().usage(self.pool.masks())
+        return self.meter().usage(self.pool.masks())
 
     def summary(self) -> str:
         """Write what the network takes of every limit; of several domains, the one that takes most."""
-        lines = {line.name: line for line in sorted(self.limits.lines(self.usage()), key=lambda line: line.used)}
-        return ", ".join(map(str, lines.values()))
+        return in_words(self.limits.lines(self.usage()))

@@ -40,6 +40,12 @@ def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
     return save(arrays, {METADATA_KEY: _text(header.model_copy(update={"sha256": digest.hexdigest()}))})
 
 
+def bundle_parts(bundle: Bundle, dtype: DType = "float32") -> dict[str, int]:
+    """Return the size in bytes that every part of the model file would have."""
+    header, _ = _header(bundle, dtype)
+    return _sizes(header)
+
+
 def bundle_size(bundle: Bundle, dtype: DType = "float32") -> int:
     """Return the size in bytes of the model file without writing it or converting its numbers."""
     header, _ = _header(bundle, dtype)
@@ -100,6 +106,10 @@ def part_sizes(path: Path) -> dict[str, int]:
     """Return the size in bytes of every part of a model file."""
     with _open(path) as file:
         header, _ = _read_header(file, path.stat().st_size)
+    return _sizes(header)
+
+
+def _sizes(header: FileHeader) -> dict[str, int]:
     return {name: part.end - part.begin for name, part in header.parts().items()}
 
 

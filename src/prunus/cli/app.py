@@ -16,7 +16,7 @@ TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"
 ONNX_PACKAGES = {"onnx", "onnxruntime"}
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start": (start.demo, start.check, start.zoo),
-    "Train": (train.train, train.prune, train.pretrain),
+    "Train": (train.plan, train.train, train.prune, train.pretrain),
     "Measure": (measure.evaluate, measure.bench, measure.inspect, measure.report),
     "Use": (use.predict, use.serve, use.export, use.card),
     "Research": (research.methods, research.compare, research.sweep, research.submit, research.score, research.tables),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prunus.measure.comparison import Comparison
-    from prunus.measure.paper_tables import RecomputedRow
+    from prunus.report.paper_tables import RecomputedRow
 
 METHOD_COLUMNS = ("method", "what it does, and its paper", "a domain adds", "Params", "MACs")
 BUDGETS_HELP = "--budgets must be numbers separated by commas, such as 1,0.5,0.25"
@@ -256,7 +256,7 @@ def tables(as_json: AsJson = False) -> None:
 
     Example: prunus tables
     """
-    from prunus.measure.paper_tables import SLIPS
+    from prunus.report.paper_tables import SLIPS
 
     rows = prunus.tables()
     views = (

@@ -1,4 +1,4 @@
-"""Commands that make a model: `train`, `prune` and `pretrain`."""
+"""Commands that make a model: `plan`, `train`, `prune` and `pretrain`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,34 @@ import typer
 from rich.console import Console
 
 import prunus
-from prunus.cli.options import Device, NoCache, Overrides
-from prunus.cli.output import make_table
+from prunus.cli.options import AsJson, Device, NoCache, Overrides
+from prunus.cli.output import make_table, show
 from prunus.cli.progress import TrainingProgress
 from prunus.errors import RecipeError
+from prunus.measure.budget import in_words
 from prunus.recipes import load_stored_recipe
+from prunus.report.plan import plan_view
 from prunus.report.tables import megabytes, percent
 from prunus.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from prunus.arrays import DType
+
+
+def plan(
+    recipe: Annotated[Path, typer.Argument(help="Recipe (TOML).")],
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the model of a recipe will hold, weigh and compute, before anything is trained.
+
+    A budget that cannot be kept is refused, with the smallest value that can.
+
+    Example: prunus plan recipe.toml --set budget.bytes="300 kB"
+    """
+    with Console(stderr=True).status("planning"):
+        planned = prunus.plan(prunus.load_recipe(recipe, overrides or ()))
+    show(planned, as_json, plan_view(planned))
 
 
 def train(
@@ -84,7 +102,10 @@ def _show_ending(run: Path) -> None:
 def prune(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")] = Path("model.prunus"),
-    dtype: Annotated[str, typer.Option(help="Type of the stored weights: float32, float16 or bfloat16.")] = "float32",
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="Type of the stored weights: float32, float16 or bfloat16.", show_default="the recipe's"),
+    ] = None,
 ) -> None:
     """Remove every kernel that no domain uses and write one model file.
 
@@ -92,15 +113,20 @@ def prune(
     """
     from prunus.bundle.file import read_bundle
     from prunus.measure.bundle_cost import bundle_costs
-    from prunus.verbs.prune import find_problems
+    from prunus.verbs.prune import find_problems, limits_of_file
 
-    path = prunus.prune(run, out, cast("DType", dtype))  # any other is refused
+    path = prunus.prune(run, out, cast("DType | None", dtype))  # any other is refused
     bundle = read_bundle(path)
+    costs = bundle_costs(bundle)
+    kept = sum(layer.union for layer in costs.layers)
     typer.echo(
         f"{path}: {megabytes(path.stat().st_size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}), "
-        f"{percent(bundle_costs(bundle).union())} of the kernels kept; the dense backbone alone has "
-        f"{megabytes(bundle.manifest.dense_bytes)}"
+        f"{percent(costs.union())} of the kernels kept ({kept:,} of {costs.num_kernels():,}), {bundle.dtype}; "
+        f"the dense backbone alone has {megabytes(bundle.manifest.dense_bytes)}"
     )
+    limits = limits_of_file(path)
+    if limits and all(limit.kept for limit in limits):
+        typer.echo(f"budget kept: {in_words(limits)}")
     for problem in find_problems(path):
         typer.echo(f"note: {problem}")
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from prunus.config import Recipe
 from prunus.evaluation.classifying import Answers
+from prunus.evaluation.limits import limits_used
 from prunus.evaluation.subject import Subject
 from prunus.measure.accuracy import classify
 from prunus.measure.cost import CostReport
@@ -20,6 +21,7 @@ def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers]) -> E
     chosen = choose_method(recipe)
     domains = {answer.domain: _domain_result(answer, subject) for answer in answers}
     accuracies = [domain.accuracy for domain in domains.values()]
+    limits = limits_used(recipe, costs, subject.model_bytes)
     return Evaluation(
         method=chosen.name,
         options=chosen.options.model_dump(mode="json"),
@@ -43,6 +45,8 @@ def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers]) -> E
         stored_bytes=costs.stored_bytes(),
         dense_bytes=subject.dense_bytes,
         scores=_scores(recipe, accuracies, costs),
+        budget_kept=None if limits is None else all(limit.kept for limit in limits),
+        limits=limits or (),
     )
 
 

@@ -66,7 +66,7 @@ def _open_run(path: Path, device: str) -> Subject:
         _recipe_costs(bundle, run.recipe) if bundle else network_costs(run.net, run.backbone.probe),
         (run.checkpoint.position.step, run.checkpoint.position.total_steps),
         run.net.dense_bytes(),
-        bundle_size(bundle) if bundle else None,
+        bundle_size(bundle, run.recipe.dtype) if bundle else None,
         bundle,
         frozen_classifiers(run.net, RunFolder(path).frozen_features),
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
+from prunus.measure.budget import LimitUse
 from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
 from prunus.runtime.predictor import Prediction
 
-ADDED = ("baselines", "example", "seconds", "recipe")  # by `demo` and `compare` only
+# the last four only by `demo` and `compare`; the first two are missing in files of earlier versions
+ADDED = ("budget_kept", "limits", "baselines", "example", "seconds", "recipe")
 
 
 class DomainResult(Result):
@@ -27,6 +29,12 @@ class DomainResult(Result):
     macs: int | None = None
     macs_ratio: Share
 
+    @model_serializer(mode="wrap")
+    def _omit_what_nobody_measured(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        content: dict[str, object] = serialize(self)
+        is_known = "frozen_accuracy" in self.model_fields_set
+        return {key: value for key, value in content.items() if is_known or key != "frozen_accuracy"}
+
 
 class Example(Result):
     """One test image that the demo classified."""
@@ -41,12 +49,14 @@ class Evaluation(Result):
     """A measured run or model file; fields with a default are missing in files of earlier versions.
 
     Args:
-        budget: None where the method has none.
+        budget: share of the kernels; None where the method has no such limit.
         steps: steps done, and steps of the whole training run.
         sparsity: mean over layers of the share of kernels that no domain uses.
         macs_ratio: mean over domains, relative to the dense backbone.
-        model_bytes: size of the model file; None where no model file can hold the network.
+        model_bytes: size of the model file, of a run at the recipe's dtype; None where no file can hold the network.
         stored_bytes: size of everything the domains need, counted by the same rule for all methods.
+        budget_kept: whether every limit is kept; None where the method has no budget.
+        limits: every limit and what is used of it; methods other than `exact` limit the kernels of each domain.
         baselines: other runs that `demo` measured for comparison.
         seconds: training time, added by `compare`.
         recipe: the recipe as it was trained, added by `compare`.
@@ -74,6 +84,8 @@ class Evaluation(Result):
     stored_bytes: int
     dense_bytes: int
     scores: Scores | None = None
+    budget_kept: bool | None = None
+    limits: tuple[LimitUse, ...] = ()
     baselines: dict[str, Evaluation] = Field(default_factory=dict)
     example: Example | None = None
     seconds: Amount | None = None

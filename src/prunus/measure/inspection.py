@@ -1,5 +1,6 @@
 """The contents of a model file: kernels by layer, what domains share, and where the bytes go."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,10 @@ def bundle_sharing(bundle: Bundle) -> dict[str, dict[str, float]]:
 
 def bytes_by_part(path: Path) -> dict[str, int]:
     """Return how many bytes of a model file each part takes."""
-    sizes = part_sizes(path)
+    return titled_parts(part_sizes(path), path.stat().st_size)
+
+
+def titled_parts(sizes: Mapping[str, int], total: int) -> dict[str, int]:
+    """Return the sizes of a file's parts by their titles, with the rest of the file."""
     parts = {title: sizes[part] for part, title in PARTS.items()}
-    return parts | {REST: path.stat().st_size - sum(parts.values())}
+    return parts | {REST: total - sum(parts.values())}

@@ -4,6 +4,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from prunus.measure.budget import in_words
 from prunus.measure.evaluation import Evaluation
 from prunus.report.comparison import SCORES
 
@@ -80,6 +81,10 @@ def _notes(results: Evaluation) -> str:
     done, total = results.steps
     if done < total:
         lines.append(f"unfinished: step {done} of {total}; continue with: prunus train --resume RUN")
-    if results.over_budget:
+    if results.budget_kept:
+        lines.append(f"budget kept: {in_words(results.limits)}")
+    elif results.over_budget:
         lines.append(f"over budget: {', '.join(results.over_budget)}; train longer or raise training.dual_rate")
+    elif results.budget_kept is False:
+        lines.append(f"budget missed: {in_words(limit for limit in results.limits if not limit.kept)}")
     return "\n".join(lines)

@@ -6,13 +6,14 @@ One observer asks one of them during a run, while there is still time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from typing_extensions import override
 
 from prunus.config import Recipe, Training
 from prunus.learning.rates import rate_factor
+from prunus.measure.budget import LimitUse, in_words
 from prunus.methods.table import choose_method
 from prunus.run_folder import DomainEnding, Ending, EpochReport
 from prunus.training.observers import Observer
@@ -34,10 +35,14 @@ class Limit:
 
 
 def limit_of(recipe: Recipe) -> Limit | None:
-    """Return what a recipe's method asks of the usage; None for methods without a budget."""
+    """Return what a recipe's method asks of the usage; None for methods without a budget, or whose files are counted.
+
+    Where a budget is kept exactly, masks may select kernels that nothing reads. No file holds them, and none counts.
+    """
     chosen = choose_method(recipe)
     share = recipe.budget.kernels
-    return Limit(share, chosen.sharing == "union") if chosen.method.has_budget and share is not None else None
+    is_asked = chosen.method.has_budget and not chosen.method.keeps_budget
+    return Limit(share, chosen.sharing == "union") if is_asked and share is not None else None
 
 
 def find_problems(ending: Ending, layers: LayerUsage, limit: Limit | None) -> tuple[str, ...]:
@@ -133,6 +138,12 @@ def over_budget(usages: Mapping[str, float], union: float, limit: Limit | None) 
     digits = _digits([*over.values(), *together.values()], limit.share)
     listed = ", ".join(f"{name} {usage:.{digits}%}" for name, usage in {**over, **together}.items())
     return [f"the run is over its budget of {limit.share:.{digits}%} of the kernels ({listed}); {REACH}"]
+
+
+def over_limits(limits: Iterable[LimitUse], remedy: str) -> list[str]:
+    """Name the limits that a model exceeds."""
+    over = [limit for limit in limits if not limit.kept]
+    return [f"the model is over its budget ({in_words(over)}); {remedy}"] if over else []
 
 
 def falls_short(points: Sequence[tuple[int, float]], total_steps: int, training: Training, limit: Limit) -> str | None:

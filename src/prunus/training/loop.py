@@ -24,12 +24,14 @@ from prunus.learning.rates import rate_factor
 from prunus.learning.scoring import count_correct
 from prunus.parallel.processes import Processes
 from prunus.run_folder import Ending
+from prunus.training.findings import over_limits
 from prunus.training.interrupt import stop_on_signal
 from prunus.training.observers import Observer
 from prunus.training.reports import Reporter, describe_ending
 from prunus.training.saving import Saver
 
 STEPS_BETWEEN_REPORTS = 20
+UNEXPECTED = "this should not happen: please report it with the recipe, and set a slightly smaller budget meanwhile"
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,11 @@ def _settle(run: _Run, frozen: Mapping[str, float]) -> Ending:
         run.keeper.finish()
     renew_norms(run.learner, run.feeds, [len(domain.train) for domain in run.data], run.workers)
     accuracies = validate(run.learner, run.data)
-    return describe_ending(run.learner, run.data, run.saver.position.step, accuracies, frozen)
+    ending = describe_ending(run.learner, run.data, run.saver.position.step, accuracies, frozen)
+    if run.keeper is None:
+        return ending
+    over = over_limits(run.keeper.limits.lines(run.keeper.usage()), UNEXPECTED)
+    return replace(ending, findings=(*ending.findings, *over))
 
 
 def _measure_frozen_features(run: _Run) -> dict[str, float]:

@@ -1,20 +1,29 @@
 """Prepare what keeps a recipe's budget, and refuse what cannot be kept before anything is trained."""
 
+import copy
+import math
+
+import torch
+
 from prunus.backbone.zoo import Backbone
 from prunus.budgets.keeper import Keeper
-from prunus.budgets.limits import WRITTEN, limits_of
+from prunus.budgets.limits import limits_of
 from prunus.budgets.meter import FileMeter, MaskMeter, Meter
 from prunus.budgets.switch_costs import switch_costs
 from prunus.checkpoints.checkpoint import Identity, Position
 from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.errors import BackboneError, RecipeError
 from prunus.lowering.pack import Description, lower
+from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.network import MultiDomainNet
+from prunus.measure.budget import write_amount
+from prunus.measure.cost import CostReport
 from prunus.methods.costs import dense_costs
 from prunus.methods.exact import Options
 from prunus.methods.table import choose_method
 from prunus.parallel.processes import ALONE, Processes
 
+NOISE = 1e-3  # too little to silence a channel
 LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as long as they may get
 
 
@@ -22,10 +31,18 @@ def make_keeper(
     net: MultiDomainNet, backbone: Backbone, identity: Identity, processes: Processes = ALONE
 ) -> Keeper | None:
     """Return what keeps the limits of a run; None if its method does not promise to."""
-    recipe = identity.recipe
-    options, pool = choose_method(recipe).options, net.switches
-    if not isinstance(options, Options) or pool is None:
+    options = choose_method(identity.recipe).options
+    if not isinstance(options, Options) or net.switches is None:
         return None
+    refuse_unreachable(_keeper(with_own_norms(net), backbone, identity, options), dense_costs(backbone))
+    return _keeper(net, backbone, identity, options, processes)
+
+
+def _keeper(
+    net: MultiDomainNet, backbone: Backbone, identity: Identity, options: Options, processes: Processes = ALONE
+) -> Keeper:
+    recipe, pool = identity.recipe, net.switches
+    assert pool is not None
     description = Description(backbone.name, net.dense_bytes(), domain_entries(identity), provenance(identity, LONG))
 
     def meter() -> Meter:
@@ -38,18 +55,35 @@ def make_keeper(
 
     costs = switch_costs(pool.layout, backbone.probe.positions, len(net.domains), recipe.dtype, net.device)
     limits = limits_of(recipe.budget, net.domains, dense_costs(backbone))
-    keeper = Keeper(net, limits, costs, meter, options.until, processes.broadcast_)
-    refuse_unreachable(keeper)
-    return keeper
+    return Keeper(net, limits, costs, meter, options.until, processes.broadcast_)
 
 
-def refuse_unreachable(keeper: Keeper) -> None:
+@torch.no_grad()
+def with_own_norms(net: MultiDomainNet) -> MultiDomainNet:
+    """Return a copy whose domains have different norms, as after training.
+
+    Before training they are equal, and a file holds what is equal only once.
+    """
+    net = copy.deepcopy(net)
+    generator = torch.Generator().manual_seed(0)
+    for norms in (adapter for adapter in net.adapters if isinstance(adapter, DomainNorms)):
+        for tensor in norms.state_dict().values():
+            if tensor.is_floating_point():
+                noise = torch.rand(tensor.shape, generator=generator, dtype=tensor.dtype)
+                tensor.add_(NOISE * noise.to(tensor.device))  # not below 0: variances stay positive
+    return net
+
+
+def refuse_unreachable(keeper: Keeper, dense: CostReport) -> None:
     """Refuse limits that even the smallest network exceeds, and name the smallest values that can be kept."""
+    totals = {"kernels": dense.num_kernels(), "weights": dense.dense_weights()}
     for line in keeper.limits.lines(keeper.smallest()):
-        if not line.is_kept:
-            write = WRITTEN[line.name]
+        if not line.kept:
+            allowed, needed = (write_amount(line.name, amount) for amount in (line.limit, line.used))
             of = f" of domain {line.domain!r}" if line.domain else ""
+            total = totals.get(line.name)
+            least = str(line.used) if total is None else f"{math.ceil(10**6 * line.used / total) / 10**6:.6g}"
             raise RecipeError(
-                f"the budget of {write(line.limit)}{of} cannot be kept: with one {keeper.pool.layout.granularity} per "
-                f"layer, this network and its domains take {write(line.used)}; set budget.{line.name} to at least that"
+                f"the budget of {allowed}{of} cannot be kept: with one {keeper.pool.layout.granularity} per layer, "
+                f"this network and its domains take {needed}; set budget.{line.name} to at least {least}"
             )

@@ -53,6 +53,7 @@ def check_recipe(recipe: Recipe) -> None:
     chosen = choose_method(recipe)
     if chosen.sharing:
         find_sharing_loss(chosen.sharing)
+    _check_budget(recipe)
     alone = recipe.training.strategy == "individual" or chosen.method.individual
     if alone and (chosen.method.together or chosen.sharing):
         what = f"the sharing loss {chosen.sharing!r}" if chosen.sharing else f"method {chosen.name!r}"
@@ -70,6 +71,17 @@ def check_recipe(recipe: Recipe) -> None:
         raise RecipeError(
             f"training.splits = {recipe.training.splits!r} leaves no validation images to find the best epoch; "
             "remove training.keep and training.patience"
+        )
+
+
+def _check_budget(recipe: Recipe) -> None:
+    chosen = choose_method(recipe)
+    others = [name for name in recipe.budget.limits() if name != "kernels"]
+    if others and not chosen.method.keeps_budget:
+        knows = "limits a share of the kernels only" if chosen.method.has_budget else "has no budget"
+        raise RecipeError(
+            f"method {chosen.name!r} {knows}, but the recipe sets budget.{others[0]}; "
+            'use method = "exact", or a share such as budget = 0.25'
         )
 
 

@@ -3,26 +3,39 @@
 from pathlib import Path
 
 from prunus.arrays import DType
+from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
+from prunus.config import Recipe
 from prunus.errors import BundleError
+from prunus.evaluation.limits import limits_used
 from prunus.evaluation.packing import pack_run
+from prunus.measure.budget import LimitUse
 from prunus.measure.bundle_cost import bundle_costs
+from prunus.methods.table import choose_method
 from prunus.presets import of_any_version
 from prunus.recipes import parse_recipe
-from prunus.training.findings import larger_than_dense, limit_of, over_budget
+from prunus.training.findings import larger_than_dense, limit_of, over_budget, over_limits
 from prunus.training.run import open_run
 
 
-def prune(run: str | Path, out: str | Path, dtype: DType = "float32") -> Path:
+def prune(run: str | Path, out: str | Path, dtype: DType | None = None) -> Path:
     """Drop every kernel that no domain of a run uses and write the rest to one file.
 
     Args:
-        dtype: how weights are stored: float32, float16 or bfloat16.
+        dtype: how weights are stored: float32, float16 or bfloat16 (default: the recipe's).
     """
     if Path(out).is_dir():
         raise BundleError(f"{out} is a folder; name the file to write, such as {Path(out) / 'model.prunus'}")
-    write_bundle(Path(out), pack_run(open_run(Path(run), device="cpu")), dtype)
+    trained = open_run(Path(run), device="cpu")
+    write_bundle(Path(out), pack_run(trained), dtype or trained.recipe.dtype)
     return Path(out)
+
+
+def limits_of_file(model: Path) -> tuple[LimitUse, ...]:
+    """Return what a model file takes of every limit of its recipe; none where it has no budget."""
+    bundle = read_bundle(model)
+    recipe = _recipe(bundle)
+    return (limits_used(recipe, bundle_costs(bundle), model.stat().st_size) if recipe else None) or ()
 
 
 def find_problems(model: Path) -> list[str]:
@@ -30,9 +43,25 @@ def find_problems(model: Path) -> list[str]:
     bundle = read_bundle(model)
     costs = bundle_costs(bundle)
     usages = {name: costs.usage(name) for name in bundle.domains}
-    recipe = bundle.manifest.provenance.get("recipe")
-    limit = limit_of(parse_recipe(of_any_version(recipe))) if recipe else None
-    return [
-        *over_budget(usages, costs.union(), limit),
-        *larger_than_dense(model.stat().st_size, bundle.manifest.dense_bytes),
-    ]
+    recipe = _recipe(bundle)
+    problems = larger_than_dense(model.stat().st_size, bundle.manifest.dense_bytes)
+    if recipe is None:
+        return problems
+    if choose_method(recipe).method.keeps_budget:
+        return [*over_limits(limits_of_file(model), _remedy(bundle, recipe)), *problems]
+    return [*over_budget(usages, costs.union(), limit_of(recipe)), *problems]
+
+
+def _recipe(bundle: Bundle) -> Recipe | None:
+    content = bundle.manifest.provenance.get("recipe")
+    return parse_recipe(of_any_version(content)) if content else None
+
+
+def _remedy(bundle: Bundle, recipe: Recipe) -> str:
+    """Return what to do about a file that exceeds a budget that its method keeps."""
+    if bundle.dtype != recipe.dtype:
+        return f"the recipe plans for --dtype {recipe.dtype}, and this file is {bundle.dtype}"
+    step, total = (bundle.manifest.provenance.get(key, 0) for key in ("step", "total_steps"))
+    if step < total:
+        return f"the run stopped at step {step} of {total}; continue it with: prunus train --resume RUN"
+    return "train the run again, with a slightly smaller budget"

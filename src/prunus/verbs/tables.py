@@ -1,6 +1,6 @@
 """Recompute the paper's two result tables from its own accuracies."""
 
-from prunus.measure.paper_tables import DECATHLON_ROWS, IMAGENET_TO_SKETCH_ROWS, RecomputedRow, recompute
+from prunus.report.paper_tables import DECATHLON_ROWS, IMAGENET_TO_SKETCH_ROWS, RecomputedRow, recompute
 
 
 def tables() -> list[RecomputedRow]:

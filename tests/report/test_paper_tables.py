@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from prunus.benchmarks import BENCHMARKS
 from prunus.cli.app import app
-from prunus.measure.paper_tables import DECATHLON_ROWS, IMAGENET_TO_SKETCH_ROWS, SLIPS, RecomputedRow
+from prunus.report.paper_tables import DECATHLON_ROWS, IMAGENET_TO_SKETCH_ROWS, SLIPS, RecomputedRow
 from prunus.verbs.score import score_accuracies
 from prunus.verbs.tables import tables
 

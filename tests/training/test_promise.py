@@ -1,0 +1,86 @@
+"""What cannot be kept is refused before training, judged by the network as it will be after training."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from prunus.bundle.file import bundle_size
+from prunus.checkpoints.provenance import domain_entries, provenance
+from prunus.config import MethodChoice
+from prunus.errors import RecipeError
+from prunus.lowering.pack import pack
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.costs import dense_costs
+from prunus.methods.table import adapt
+from prunus.training.promise import LONG, make_keeper, with_own_norms
+from tests.makers.drawn_budgets import Drawn, draw_case, stir
+
+
+def _drawn(seed: int = 3) -> Drawn:
+    """Return an untrained network of several domains, whose norms are all alike."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    while len((drawn := draw_case(rng, "kernel")).net.domains) < 3 or len(drawn.backbone.probe.positions) < 2:
+        pass
+    return Drawn(adapt(drawn.backbone, drawn.identity.classes, "exact"), drawn.backbone, drawn.identity)
+
+
+def _size(drawn: Drawn, net: MultiDomainNet) -> int:
+    return bundle_size(pack(net, drawn.backbone, domain_entries(drawn.identity), provenance(drawn.identity, LONG)))
+
+
+def test_a_copy_with_own_norms_is_as_large_as_a_trained_network_and_answers_nearly_the_same() -> None:
+    drawn = _drawn()
+    copy = with_own_norms(drawn.net)
+    before = _size(drawn, drawn.net)
+    size = _size(drawn, copy)
+    assert size > before  # norms that are alike are stored once
+    for first, second in pairwise(copy.domains):
+        norms = [name for name in copy.tensors(first) if name.endswith("running_mean")]
+        assert all(not torch.equal(copy.tensors(first)[name], copy.tensors(second)[name]) for name in norms)
+    images = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    for domain in copy.domains:
+        answers = [net.eval()(images, domain) for net in (drawn.net, copy)]
+        torch.testing.assert_close(answers[0], answers[1], rtol=0.1, atol=0.05)
+    stir(drawn.net, np.random.default_rng(0))
+    assert drawn.net.switches is not None
+    drawn.net.switches.scores_DM.data.fill_(1.0)  # all kernels, as in the copy
+    assert _size(drawn, drawn.net) == size
+
+
+def test_a_file_that_fits_only_while_all_norms_are_alike_is_refused() -> None:
+    drawn = _drawn()
+    with pytest.raises(RecipeError, match=r"to at least \d+$") as caught:
+        make_keeper(drawn.net, drawn.backbone, drawn.with_budget({"bytes": 100}).identity)
+    least = int(str(caught.value).split()[-1])
+    keeper = make_keeper(drawn.net, drawn.backbone, drawn.with_budget({"bytes": least}).identity)
+    assert keeper is not None
+    alike = keeper.smallest().bytes
+    assert alike is not None
+    assert alike < least
+    with pytest.raises(RecipeError, match=f"to at least {least}$"):
+        make_keeper(drawn.net, drawn.backbone, drawn.with_budget({"bytes": least - 1}).identity)
+
+
+@pytest.mark.parametrize("unit", ["kernels", "weights"])
+def test_a_share_that_is_too_small_is_refused_with_the_smallest_share(unit: str) -> None:
+    drawn = _drawn()
+    with pytest.raises(RecipeError, match=rf"^the budget of 0 {unit} cannot be kept.*set budget\.{unit} to") as caught:
+        make_keeper(drawn.net, drawn.backbone, drawn.with_budget({unit: 1e-9}).identity)
+    least = float(str(caught.value).split()[-1])
+    assert least * dense_costs(drawn.backbone).dense_weights() >= 1
+    keeper = make_keeper(drawn.net, drawn.backbone, drawn.with_budget({unit: least}).identity)
+    assert keeper is not None
+    keeper.finish()
+    assert keeper.limits.are_kept(keeper.usage())
+
+
+def test_methods_without_a_promise_have_no_keeper() -> None:
+    drawn = _drawn()
+    recipe = drawn.identity.recipe.model_copy(update={"method": MethodChoice(name="union")})
+    net = adapt(drawn.backbone, drawn.identity.classes, "union")
+    assert make_keeper(net, drawn.backbone, drawn.identity.model_copy(update={"recipe": recipe})) is None
