@@ -45,6 +45,10 @@ def test_a_users_own_domains_go_through_every_command(trained: Path, tmp_path: P
     assert "of the kernels kept" in _run("prune", trained, "--out", model).output
     of_run = json.loads(_run("evaluate", trained, "--json").output)
     of_file = json.loads(_run("evaluate", model, "--data", data, "--json").output)
+    for domain in of_run["domains"].values():  # only a run keeps classifiers for the frozen backbone
+        assert domain.pop("frozen_accuracy") > 0
+    for domain in of_file["domains"].values():
+        assert domain.pop("frozen_accuracy", None) is None
     assert of_run == of_file
     assert of_run["domains"]["birds"]["crops"] == 5
     image = data / "flowers" / "test" / "iris" / "0.png"

@@ -31,6 +31,20 @@ def test_the_summary_says_size_cost_and_gain(monkeypatch: pytest.MonkeyPatch) ->
     assert "Next: prunus predict runs/demo/model.prunus IMAGE --domain birds" in output
 
 
+def test_stored_results_stand_beside_the_model_with_their_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = results("union", 0.5, {"birds": 0.7, "flowers": 0.75}, (0.6, 0.45)) | {"model_bytes": 1_230_000}
+    commands = ["prunus train recipes/demo_union.toml --out runs/u", "prunus evaluate runs/u"]
+    stored = {"title": "the paper's union loss", "commands": commands, "machine": "a machine", "results": theirs}
+    output = _demonstrate(monkeypatch, stored=[stored])
+    rows = {cells[1].strip(): cells[2:6] for line in output.splitlines() if len(cells := line.split("│")) == 7}
+    shown = {title: [cell.strip() for cell in cells] for title, cells in rows.items()}
+    assert shown["this model"] == ["80.0 %", "40.0 %", "40.0 %", "0.90 MB"]
+    assert shown["frozen features"] == ["75.0 %", "100.0 %", "100.0 %", "0.90 MB"]
+    assert shown["the paper's union loss *"] == ["72.5 %", "40.0 %", "45.0 %", "1.23 MB"]
+    assert f"* the paper's union loss: stored result of: {' && '.join(commands)}" in output
+    assert "stored result" not in _demonstrate(monkeypatch)
+
+
 def test_a_loss_of_accuracy_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "15.0 points less accurate" in _demonstrate(monkeypatch, mean_accuracy=0.6)
 
