@@ -43,7 +43,7 @@ masks: backbone
 measure: amounts benchmarks bundle config data graph images probabilities runtime
 onnx: bundle graph runtime
 lowering: backbone bundle graph masks
-methods: backbone config losses masks measure
+methods: backbone config losses masks measure presets
 report: amounts bundle images measure recipes run_folder
 serving: bundle config images measure probabilities runtime samples
 budgets: bundle config graph lowering masks measure

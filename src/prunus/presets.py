@@ -7,7 +7,6 @@ from pydantic import BaseModel
 
 Preset = Literal["auto", "paper"]
 
-PAPER_METHOD = "union"
 PAPER_TRAINING: dict[str, object] = {
     "epochs": 60,
     "batch_size": 32,
@@ -27,16 +26,16 @@ PAPER_TRAINING: dict[str, object] = {
 
 
 def with_preset(content: Mapping[str, object]) -> dict[str, object]:
-    """Fill in the settings of the preset that a recipe names; keys of the recipe itself take precedence."""
+    """Fill in the training settings of a recipe's preset; keys of the recipe itself take precedence.
+
+    The method is no key to fill in: it may follow from the sharing loss.
+    """
     filled = dict(content)
     if filled.get("preset") != "paper":
         return filled
     training = _content(filled.get("training", {}))
     if training is not None:  # any other type is refused by the validation
         filled["training"] = PAPER_TRAINING | training
-    sharing = _content(filled.get("sharing", {}))
-    if filled.get("method") is None and sharing is not None and sharing.get("loss") is None:
-        filled["method"] = PAPER_METHOD
     return filled
 
 

@@ -26,6 +26,7 @@ from prunus.methods import (
     weight_masks,
 )
 from prunus.methods.method import Method
+from prunus.presets import Preset
 
 METHODS: dict[str, Method] = {
     "exact": exact.METHOD,
@@ -48,7 +49,7 @@ METHODS: dict[str, Method] = {
     "early_exits": early_exits.METHOD,
     "da3": da3.METHOD,
 }
-DEFAULT = "exact"
+DEFAULTS: dict[Preset, str] = {"auto": "exact", "paper": "union"}
 WEIGHTED = "union"  # what a weight of sharing without a loss refers to
 
 
@@ -74,7 +75,7 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
     """Return a recipe's method with its options and sharing loss; without a method, the sharing loss selects it."""
     loss = recipe.sharing.loss
     if recipe.method is None:
-        name = _implied(recipe.sharing)
+        name = _implied(recipe)
         return _chosen(name, parse_options(MethodChoice(name=name), recipe.granularity), recipe.sharing)
     name = recipe.method.name
     method = find_method(name)
@@ -89,10 +90,11 @@ def choose_method(recipe: Recipe) -> ChosenMethod:
     return _chosen(name, parse_options(recipe.method, recipe.granularity), recipe.sharing)
 
 
-def _implied(sharing: Sharing) -> str:
-    if sharing.loss is None:
-        return DEFAULT if sharing.weight is None else WEIGHTED
-    return sharing.loss if sharing.loss in METHODS else "ba2"
+def _implied(recipe: Recipe) -> str:
+    loss = recipe.sharing.loss
+    if loss is None:
+        return DEFAULTS[recipe.preset] if recipe.sharing.weight is None else WEIGHTED
+    return loss if loss in METHODS else "ba2"
 
 
 def _chosen(name: str, options: Settings, sharing: Sharing) -> ChosenMethod:
