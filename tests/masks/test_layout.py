@@ -48,13 +48,15 @@ def test_a_network_without_convolutions_is_refused() -> None:
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @given(seed=st.integers(0, 2**31))
-def test_gathering_is_the_transpose_of_spreading(granularity: str, seed: int) -> None:
+def test_gathering_is_the_transpose_of_spreading_over_the_root_of_the_kernels(granularity: str, seed: int) -> None:
     layout = SwitchLayout((ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1))), granularity)
+    kernels = {"filter": [3.0] * 4 + [4.0] * 2, "input_channel": [4.0] * 3 + [2.0] * 4}  # of each switch
+    roots = torch.tensor(kernels.get(granularity, [1.0] * layout.num_switches), dtype=torch.float64).sqrt()
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(2, layout.num_switches, generator=generator, dtype=torch.float64)
     spread = layout.spread(rows)
     gradient = torch.randn(spread.shape, generator=generator, dtype=torch.float64)
-    torch.testing.assert_close((spread * gradient).sum(1), (rows * layout.gather(gradient)).sum(1))
+    torch.testing.assert_close((spread * gradient).sum(1), (rows * roots * layout.gather(gradient)).sum(1))
 
 
 def test_a_convolution_knows_its_kernels_and_weights() -> None:

@@ -3,8 +3,8 @@
 Legend: O = output channels, I = input channels of one group, M = all switches of a domain.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 import torch
@@ -54,10 +54,15 @@ COARSE = ("filter", "input_channel")  # one switch for several kernels
 
 @dataclass(frozen=True)
 class SwitchLayout:
-    """All convolutions of a network in order, and the positions of their switches in the flat row."""
+    """All convolutions of a network in order, and the positions of their switches in the flat row.
+
+    Args:
+        norms: convolution -> the norm that carries its switches during training (`masks/gated_norms.py`).
+    """
 
     convs: tuple[ConvShape, ...]
     granularity: str = "kernel"
+    norms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def num_switches(self) -> int:
@@ -91,18 +96,21 @@ class SwitchLayout:
         return torch.cat(kernels, 1)
 
     def gather(self, gradient_DK: Tensor) -> Tensor:
-        """Sum gradients by kernel into gradients by switch: the transpose of `spread`."""
+        """Turn the gradients of penalties by kernel into gradients by switch: their sum, over the root of their number.
+
+        The cross-entropy's gradient by a switch of n kernels is a sum of n numbers of either sign, about sqrt(n) times
+        as large as that of one kernel. Penalties by kernel all have the same sign: their plain sum, n times as large,
+        would hide the cross-entropy and turn everything off; their mean would be hidden by it.
+        """
         if self.granularity not in COARSE:
             return gradient_DK
         pieces = torch.split(gradient_DK, [conv.num_kernels for conv in self.convs], dim=1)
         axis = 2 if self.granularity == "filter" else 1
-        return torch.cat(
-            [
-                piece.reshape(-1, conv.out_channels, conv.in_channels).sum(axis)
-                for conv, piece in zip(self.convs, pieces, strict=True)
-            ],
-            1,
-        )
+        kernels = [
+            piece.reshape(-1, conv.out_channels, conv.in_channels)
+            for conv, piece in zip(self.convs, pieces, strict=True)
+        ]
+        return torch.cat([piece.sum(axis) / piece.shape[axis] ** 0.5 for piece in kernels], 1)
 
 
 def convolutions(network: nn.Module) -> tuple[ConvShape, ...]:

@@ -31,7 +31,10 @@ class Switches(Adapter):
     @override
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
         bits = self.bits(domain)
-        return {f"{name}.weight": frozen[f"{name}.weight"] * mask for name, mask in bits.items()}
+        elsewhere = self.layout.norms if self.training else {}
+        return {
+            f"{name}.weight": frozen[f"{name}.weight"] * mask for name, mask in bits.items() if name not in elsewhere
+        }
 
     def bits(self, domain: int) -> dict[str, Tensor]:
         """Return a domain's switches by convolution as 0 and 1, with gradients to the scores."""

@@ -11,8 +11,7 @@ from pydantic import Field
 from prunus.backbone.zoo import Backbone
 from prunus.config import Granularity, Settings
 from prunus.masks.adapter import Adapter
-from prunus.masks.layer_copies import DomainNorms
-from prunus.masks.layout import switch_layout
+from prunus.masks.gated_norms import GatedNorms, gated_layout
 from prunus.masks.switches import Switches
 from prunus.methods.method import Method
 
@@ -25,8 +24,8 @@ class Options(Settings):
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Multiply each unit by its switch, and add norms per domain."""
-    layout = switch_layout(backbone.network, options.granularity)
-    return [Switches(layout, len(classes)), DomainNorms(backbone.network, len(classes))]
+    switches = Switches(gated_layout(backbone, options.granularity), len(classes))
+    return [switches, GatedNorms(backbone.network, len(classes), switches)]
 
 
 BA2 = Method(
