@@ -76,7 +76,7 @@ def test_a_norm_belongs_to_a_convolution_that_it_alone_reads(name: str) -> None:
 @pytest.mark.parametrize(("name", "count"), [("resnet18", 20), ("resnetv2_50", 32), ("convnext_atto", 0)])
 def test_norms_of_real_networks(name: str, count: int) -> None:
     network = timm.create_model(name, pretrained=False)
-    network.reset_classifier(0)
+    network.reset_classifier(0)  # type: ignore[operator]  # timm's way to ask for features
     pairs = norms_after(network, 64)
     assert len(pairs) == len(set(pairs.values())) == count
     for conv, norm in pairs.items():
@@ -89,8 +89,8 @@ def test_the_gradient_by_a_factor_of_such_a_filter_is_0() -> None:
     network, _ = CASES["direct"]
     scale = torch.ones(3, 1, 1, 1, dtype=torch.float64, requires_grad=True)
     weight = network.get_parameter("conv.weight").double()
-    norm = nn.BatchNorm2d(3, eps=0.0).double()
+    norm = nn.BatchNorm2d(3, eps=1e-12).double()
     output = norm(F.conv2d(torch.randn(8, 3, 5, 5, dtype=torch.float64), weight * scale))
     (output * torch.randn(output.shape, dtype=torch.float64)).sum().backward()
     assert scale.grad is not None
-    assert float(scale.grad.abs().max()) < 1e-10
+    assert float(scale.grad.abs().max()) < 1e-8

@@ -136,8 +136,8 @@ def test_coarse_switches_feel_the_losses_of_all_their_kernels_over_the_root_of_t
     violations = usage[1].mean() - 0.3, (1 - (1 - usage[0]) * (1 - usage[1])).mean() - 0.3
     loss = F.cross_entropy(nets[1](_batch(1).images, "b"), _batch(1).labels)
     learned = torch.autograd.grad(loss, theirs.scores_DM, retain_graph=True)[0]
-    penalty = sum(3.0 * float(v.detach()) * v for v in violations)
-    pressed = torch.autograd.grad(penalty, theirs.scores_DM)[0]
+    penalty = torch.stack([3.0 * float(v.detach()) * v for v in violations])
+    pressed = torch.autograd.grad(penalty.sum(), theirs.scores_DM)[0]
     counts = {"filter": [3.0] * 6 + [6.0] * 5, "input_channel": [6.0] * 3 + [5.0] * 6}  # kernels of each switch
     expected = learned + pressed / torch.tensor(counts[granularity]).sqrt()
     torch.testing.assert_close(ours.scores_DM.grad, expected, rtol=1e-4, atol=1e-7)

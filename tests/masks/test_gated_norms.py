@@ -35,6 +35,7 @@ def _backbone() -> Backbone:
         nn.Flatten(),
     )
     for norm in (network[1], network[4]):
+        assert isinstance(norm, nn.BatchNorm2d)
         nn.init.normal_(norm.weight)
         nn.init.normal_(norm.bias)
     return Backbone("tiny", network, PREPROCESS, probe_network(network, 9))
@@ -54,14 +55,18 @@ def _images(seed: int = 0) -> Tensor:
     return torch.randn(8, 3, 9, 9, generator=torch.Generator().manual_seed(seed))
 
 
+def _layers(net: MultiDomainNet) -> list[nn.Module]:
+    """Return the backbone's layers in training mode."""
+    return list(copy.deepcopy(net.network).train().children())
+
+
 def _masked(net: MultiDomainNet, images: Tensor) -> Tensor:
     """Compute domain a with masked kernels, in training mode, without any code of the switches' norms."""
-    first, norm, *_ = modules = list(copy.deepcopy(net.network).train())
-    assert isinstance(first, nn.Conv2d)
-    assert isinstance(norm, nn.BatchNorm2d)
+    layers = _layers(net)
+    assert isinstance(layers[0], nn.Conv2d)
     with torch.no_grad():
-        first.weight[list(OFF)] = 0.0
-        features: Tensor = nn.Sequential(*modules)(images)
+        layers[0].weight[list(OFF)] = 0.0
+        features: Tensor = nn.Sequential(*layers)(images)
     logits: Tensor = net.heads[0](features)
     return logits
 
@@ -101,7 +106,7 @@ def test_outside_training_kernels_are_masked_and_compute_the_same_as_norms_that_
     with torch.no_grad():
         second = F.conv2d(hidden.relu(), net.network.get_parameter("3.weight"), groups=6)
         second = F.batch_norm(second, own["running_mean"], own["running_var"], own["weight"], own["bias"])
-        expected = net.heads[0](net.network[6:](second.relu()))
+        expected = net.heads[0](nn.Sequential(*_layers(net)[6:])(second.relu()))
         torch.testing.assert_close(net(_images(), "a"), expected)
 
 
@@ -126,7 +131,8 @@ def test_the_gradient_of_a_filters_switch_is_that_of_a_gate_behind_the_normaliza
     gate = torch.ones(6)
     gate[list(OFF)] = 0
     gate.requires_grad_()
-    conv, norm, *others = list(copy.deepcopy(net.network).train())
+    conv, norm, *others = _layers(net)
+    assert isinstance(norm, nn.BatchNorm2d)
     normed = F.batch_norm(conv(_images()), None, None, training=True)
     hidden = normed * (norm.weight * gate).reshape(1, 6, 1, 1) + norm.bias.reshape(1, 6, 1, 1)
     F.cross_entropy(net.heads[0](nn.Sequential(*others)(hidden)), labels).backward()  # type: ignore[no-untyped-call]

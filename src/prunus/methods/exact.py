@@ -13,8 +13,8 @@ from pydantic import Field
 from prunus.backbone.zoo import Backbone
 from prunus.config import Granularity, Settings
 from prunus.masks.adapter import Adapter
-from prunus.masks.layer_copies import DomainNorms, SharedConvolutions
-from prunus.masks.layout import switch_layout
+from prunus.masks.gated_norms import GatedNorms, gated_layout
+from prunus.masks.layer_copies import SharedConvolutions
 from prunus.masks.pool import PooledSwitches
 from prunus.methods.method import Method
 
@@ -31,9 +31,9 @@ class Options(Settings):
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Share trained kernels, switch them per domain inside a pool, and add norms per domain."""
-    layout = switch_layout(backbone.network, options.granularity)
+    layout = gated_layout(backbone, options.granularity)
     pool = PooledSwitches(layout, len(classes))
-    norms = DomainNorms(backbone.network, len(classes))
+    norms = GatedNorms(backbone.network, len(classes), pool)
     if options.weights == "frozen":
         return [pool, norms]
     return [SharedConvolutions(backbone.network, [conv.name for conv in layout.convs]), pool, norms]
