@@ -12,9 +12,11 @@ from prunus.cli.app import app
 from prunus.config import BackboneChoice
 from prunus.data.sources import open_source
 from prunus.errors import MissingExtraError
+from prunus.methods.table import choose_method
 from prunus.recipes import load_recipe
 from prunus.samples import bundled, demo_names
 from prunus.serving.examples import read_examples
+from prunus.verbs.demo import stored_results
 from prunus.version import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +36,17 @@ def test_every_kind_of_sample_is_there() -> None:
     assert all(zipfile.is_zipfile(bundled("domains") / f"{name}.zip") for name in demo_names())
     assert all((bundled("backbones") / entry.file).is_file() for entry in ZOO.values())
     assert [domain.name for domain in load_recipe(bundled("recipes") / "demo.toml").domains] == demo_names()
+
+
+def test_the_stored_results_are_of_the_demos_domains_and_name_commands_that_exist() -> None:
+    stored = stored_results()
+    assert [result.results.method for result in stored] == ["finetune", "union"]
+    for result in stored:
+        assert sorted(result.results.domains) == demo_names()
+        assert result.results.steps[0] == result.results.steps[1]
+        train, recipe = result.commands[0].split()[1:3]
+        assert train == "train"
+        assert choose_method(load_recipe(ROOT / recipe)).name in (result.results.method, "exact")
 
 
 def test_both_distributions_have_one_version_and_the_extra_demo_names_the_samples() -> None:
