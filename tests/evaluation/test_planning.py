@@ -69,6 +69,7 @@ def test_a_share_of_kernels_is_planned_exactly_without_decoding_an_image(make_re
     assert plan.is_exact
 
 
+@pytest.mark.slow
 def test_the_limit_that_is_used_most_is_named(make_recipe: MakeRecipe) -> None:
     plan = plan_recipe(make_recipe(budget={"kernels": 0.9, "macs": "1 M"}))
     assert plan.binding == "macs"
@@ -78,6 +79,7 @@ def test_the_limit_that_is_used_most_is_named(make_recipe: MakeRecipe) -> None:
     assert own.domains["signs"].macs <= 1_000_000 < own.domains["birds"].macs
 
 
+@pytest.mark.slow
 def test_a_budget_that_empties_layers_is_kept_with_a_word(make_recipe: MakeRecipe) -> None:
     plan = plan_recipe(make_recipe(budget={"macs": "3 k"}))
     assert max(domain.macs for domain in plan.domains.values()) <= 3_000
