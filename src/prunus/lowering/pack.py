@@ -40,13 +40,18 @@ def pack(net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEn
 
 
 def lower(net: MultiDomainNet) -> GraphNetwork:
-    """Write a trained network as a graph, with every channel."""
+    """Write a network as a graph, as it predicts, with every channel."""
     if not all(_fits(adapter) for adapter in net.adapters):
         raise BundleError(
             "a model file holds kernel switches, norms and classifiers, and this run's method learns more than that; "
             "measure the run with prunus evaluate, or train one with a budget"
         )
-    return build_graph(net if net.device.type == "cpu" else copy.deepcopy(net).cpu())
+    was_training = net.training
+    net.eval()  # norms may compute something else while they are trained
+    try:
+        return build_graph(net if net.device.type == "cpu" else copy.deepcopy(net).cpu())
+    finally:
+        net.train(was_training)
 
 
 def bundle_of(network: GraphNetwork, description: Description, has_switches: bool = True) -> Bundle:

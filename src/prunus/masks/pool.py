@@ -39,6 +39,12 @@ class PooledSwitches(Switches):
         return self.open_DM & (super().masks() | self.fixed_DM)
 
     @torch.no_grad()
+    def reopen(self) -> None:
+        """Open all switches again and fix none; in place."""
+        self.open_DM.fill_(True)
+        self.fixed_DM.fill_(False)
+
+    @torch.no_grad()
     def restrict(self, open_DM: Tensor, fixed_DM: Tensor | None = None) -> None:
         """Close all switches but some of those that are still open, and fix some of these; in place."""
         self.open_DM &= open_DM

@@ -23,6 +23,7 @@ from prunus.learning.arithmetic import prepare_determinism
 from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner, copy_state, network_state
 from prunus.masks.network import MultiDomainNet
+from prunus.masks.pool import PooledSwitches
 from prunus.methods.table import adapt, choose_method
 from prunus.parallel.processes import Processes
 from prunus.run_folder import RunFolder
@@ -159,6 +160,8 @@ def start_from(path: Path, net: MultiDomainNet, identity: Identity) -> None:
             "start from a run with the same kind of parameters"
         )
     copy_state(theirs.tensors, ours)
+    if isinstance(net.switches, PooledSwitches):
+        net.switches.reopen()  # the new run has a budget of its own
 
 
 def check_teacher(teacher: MultiDomainNet, net: MultiDomainNet) -> None:
