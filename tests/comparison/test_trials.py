@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from prunus.comparison.trials import Trial
+from prunus.training.settling import settled
 from tests.makers.stand_in_trainer import StandInTrainer, plain_entry
 
 
@@ -21,7 +22,8 @@ def test_results_are_kept_with_their_recipe_and_training_time(trial: Trial, tmp_
     trial.run([])
     content = json.loads((tmp_path / "bn" / "results.json").read_text())
     assert content["seconds"] == 2.5
-    assert content["recipe"] == trial.entry.recipe.model_dump(mode="json")
+    assert content["recipe"] == settled(trial.entry.recipe, [4000]).model_dump(mode="json")
+    assert content["recipe"]["training"]["epochs"] == 15  # as it was trained
     assert content["split"] == "test"
 
 
@@ -33,6 +35,9 @@ def test_a_trial_is_finished_unless_its_recipe_or_split_changed(trial: Trial) ->
     other_seed = replace(trial.entry, recipe=trial.entry.recipe.model_copy(update={"seed": 1}))
     assert replace(trial, entry=other_seed).finished() is None
     assert replace(trial, split="validation").finished() is None
+    longer = trial.entry.recipe.training.model_copy(update={"epochs": 16})
+    other_length = replace(trial.entry, recipe=trial.entry.recipe.model_copy(update={"training": longer}))
+    assert replace(trial, entry=other_length).finished() is None
 
 
 @pytest.mark.parametrize("content", ['{"spli', "{}", "[]"])

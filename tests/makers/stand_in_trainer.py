@@ -14,6 +14,7 @@ from prunus.probabilities import Classifier
 from prunus.recipes import parse_recipe
 from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer
+from prunus.training.settling import settled
 from tests.makers.run_folders import results
 
 LOG = '{"epoch": 0, "step": 4, "domains": {}, "union": 1.0, "seconds": 2.5}\n'
@@ -47,7 +48,7 @@ class StandInTrainer:
 
     def open(self, path: Path, device: str) -> Subject:
         """Return a subject that knows its recipe only."""
-        recipe = plain_recipe(path.name.partition("-")[0])
+        recipe = settled(plain_recipe(path.name.partition("-")[0]), [4000])
         return Subject(recipe, {}, _no_classifier, CostReport((), (), ()), (1, 1), 0, 0)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
