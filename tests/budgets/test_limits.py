@@ -45,3 +45,23 @@ def test_the_tightest_limit_decides_and_one_that_is_missed_is_enough() -> None:
     assert limits.share_used(usage) == 0.95
     assert not limits.are_kept(Usage(8, 99, 950, (0, 401)))
     assert limits.are_kept(Usage(10, 99, None, (0, 400)))  # no file can hold the network
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_kept", "share"),
+    [
+        (Limits(DOMAINS, kernels=30), True, 1.0),
+        (Limits(DOMAINS, kernels=29), False, 30 / 29),
+        (Limits(DOMAINS, weights=400), True, 0.5),
+        (Limits(DOMAINS, bytes=4999), False, 5000 / 4999),
+        (Limits(DOMAINS, macs=(1000, 2000)), True, 1.0),
+        (Limits(DOMAINS, macs=(999, 20000)), False, 1000 / 999),
+        (Limits(DOMAINS, macs=(None, 2500)), True, 0.8),
+        (Limits(DOMAINS, kernels=60, weights=250, bytes=50000), True, 0.8),
+    ],
+    ids=str,
+)
+def test_limits_are_kept_up_to_the_last_unit(limits: Limits, is_kept: bool, share: float) -> None:
+    usage = Usage(kernels=30, weights=200, bytes=5000, macs=(1000, 2000))
+    assert limits.are_kept(usage) is is_kept
+    assert limits.share_used(usage) == pytest.approx(share)

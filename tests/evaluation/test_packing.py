@@ -37,26 +37,3 @@ def test_the_provenance_names_versions_steps_backbone_and_recipe(tmp_path: Path)
     assert recipe["evaluation"] == {"crops": 1, "batch_size": 256}
     assert manifest.backbone == "tiny"
     assert manifest.domains == domain_entries(run.checkpoint.identity)
-
-
-def test_domains_keep_their_classes_and_preprocessing(tmp_path: Path) -> None:
-    entries = domain_entries(_run(tmp_path).checkpoint.identity)
-    assert {name: list(entry.classes) for name, entry in entries.items()} == CLASSES
-    assert all(entry.preprocess == PREPROCESS for entry in entries.values())
-
-
-def test_a_public_recipe_keeps_only_the_last_part_of_every_path() -> None:
-    recipe = parse_recipe(
-        {
-            "preset": "paper",
-            "backbone": {"name": "wrn14_2", "weights": "/home/somebody/weights.pt"},
-            "domains": ["/home/somebody/birds", "demo:signs"],
-            "training": {"epochs": 3},
-        }
-    ).model_copy(update={"root": "/home/somebody/decathlon-1.0"})
-    public = public_recipe(recipe)
-    assert "somebody" not in public.model_dump_json()
-    assert [choice.path for choice in public.domains] == ["birds", "demo:signs"]
-    assert (public.backbone.weights, public.root) == ("weights.pt", "decathlon-1.0")
-    assert public.training.epochs == 3
-    assert recipe.domains[0].path == "/home/somebody/birds"  # the recipe itself is unchanged

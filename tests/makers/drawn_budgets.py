@@ -17,6 +17,7 @@ from prunus.checkpoints.checkpoint import Identity
 from prunus.config import Budget, Granularity
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
+from prunus.masks.pool import PooledSwitches
 from prunus.methods.exact import Options
 from prunus.methods.table import adapt
 from prunus.recipes import parse_recipe
@@ -53,27 +54,30 @@ class Drawn:
 
 def draw_network(rng: np.random.Generator) -> nn.Module:
     """Draw a plain, residual or depthwise network of one to four convolutions."""
-    width = int(rng.integers(2, 13))
+    torch.manual_seed(int(rng.integers(2**31)))
+    width = int(rng.integers(2, 6))
     layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1, bias=bool(rng.integers(2)))]
     for _ in range(int(rng.integers(0, 4))):
         kind = rng.choice(["plain", "residual", "depthwise", "pointwise"])
         if kind in ("residual", "depthwise"):
             layers.append(_Residual(width, width if kind == "depthwise" else 1))
         else:
-            wider = int(rng.integers(2, 13))
+            wider = int(rng.integers(2, 6))
             layers += [nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, wider, 3 if kind == "plain" else 1)]
             width = wider
     layers += [nn.BatchNorm2d(width), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     return nn.Sequential(*layers)
 
 
-def draw_budget(rng: np.random.Generator, unit: str, domains: list[str], dense: Usage) -> dict[str, object]:
-    """Draw limits from a twentieth of the dense network to all of it."""
+def draw_budget(
+    rng: np.random.Generator, unit: str, domains: list[str], dense: Usage, least: float = 0.05
+) -> dict[str, object]:
+    """Draw limits from a share of the dense network to all of it."""
     assert dense.bytes is not None
     beside = dense.bytes - 4 * dense.weights  # what no switch removes
 
     def share() -> float:
-        return float(math.exp(rng.uniform(math.log(0.05), 0)))
+        return float(math.exp(rng.uniform(math.log(least), 0)))
 
     def macs() -> int:
         return max(1, int(share() * max(dense.macs)))
@@ -115,6 +119,16 @@ def draw_case(rng: np.random.Generator, granularity: Granularity, until: float |
         preprocess=dict.fromkeys(domains, PREPROCESS),
     )
     return Drawn(net, backbone, identity)
+
+
+@torch.no_grad()
+def start_again(net: MultiDomainNet, rng: np.random.Generator) -> None:
+    """Open all switches of a network, as before training, and change it by chance."""
+    assert isinstance(net.switches, PooledSwitches)
+    net.switches.open_DM.fill_(True)
+    net.switches.fixed_DM.fill_(False)
+    net.switches.scores_DM.fill_(1e-3)
+    stir(net, rng)
 
 
 @torch.no_grad()

@@ -1,11 +1,14 @@
 """Copies of layers: which layers are norms, what domains share, and what the copies cost."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
-from prunus.masks.layer_copies import DomainNorms, LayerCopies, is_norm, norm_layers
-from tests.makers.tiny_training import tiny_backbone
+from prunus.masks.layer_copies import DomainNorms, LayerCopies, SharedConvolutions, is_norm, norm_layers
+from prunus.methods.costs import network_costs
+from tests.makers.tiny_training import CLASSES, tiny_backbone, tiny_net
 
 WEIGHTS = 6 * 3 * 9  # of the first convolution
 BIASES = 6
@@ -83,3 +86,42 @@ def test_norms_cost_no_convolution_weights() -> None:
     backbone = tiny_backbone()
     cost = DomainNorms(backbone.network, 2).cost(0, backbone.probe)
     assert (cost.weights, cost.side, cost.owned) == (0, NORM, frozenset())
+
+
+def test_shared_convolutions_are_one_copy_that_starts_as_the_backbones() -> None:
+    network = tiny_backbone().network
+    shared = SharedConvolutions(network, ["0", "3"])
+    first, second = shared.tensors(0, {}), shared.tensors(1, {})
+    assert first.keys() == {"0.weight", "0.bias", "3.weight", "3.bias"}
+    for name, tensor in first.items():
+        assert tensor is second[name]
+        assert torch.equal(tensor, network.state_dict()[name])
+        assert tensor is not network.get_parameter(name)
+
+
+def test_a_step_in_one_domain_changes_the_shared_kernels_of_all_that_use_them() -> None:
+    net = tiny_net("exact")
+    images = torch.randn(4, 3, 9, 9)
+    before, backbone = net.eval()(images, "b").detach(), copy.deepcopy(net.network.state_dict())
+    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=0.1)
+    net.train()(images, "a").square().sum().backward()
+    optimizer.step()
+    changed = {name for name, tensor in net.tensors("b").items() if name.endswith("weight") and "1." not in name}
+    assert changed == {"0.weight", "3.weight"}
+    assert not torch.equal(net.eval()(images, "b"), before)
+    assert all(torch.equal(backbone[name], tensor) for name, tensor in net.network.state_dict().items())
+
+
+def test_shared_convolutions_cost_the_union_of_what_domains_use_and_no_kernel_twice() -> None:
+    backbone, net = tiny_backbone(), tiny_net("exact")
+    assert net.switches is not None
+    with torch.no_grad():
+        net.switches.scores_DM.copy_(torch.randn(net.switches.scores_DM.shape))
+    costs = network_costs(net, backbone.probe)
+    union = net.switches.masks().any(0).sum()
+    weights = 9 * int(union)  # all kernels are 3x3
+    assert costs.params_bits() == 32 * weights + 2 * net.switches.layout.num_switches
+    biases = 6 + 5
+    heads = [(5 + 1) * len(labels) for labels in CLASSES.values()]
+    assert [own.side_bits for own in costs.own] == [32 * (NORM + heads[0] + biases), 32 * (NORM + heads[1])]
+    assert costs.side_bits == 0  # nothing of the backbone is read

@@ -19,6 +19,7 @@ from prunus.config import Recipe
 from prunus.images import Preprocess
 from prunus.learning.learner import Batch, Learner
 from prunus.masks.adapter import Adapter, Cost
+from prunus.masks.layer_copies import SharedConvolutions
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.per_domain import PerDomain
@@ -33,7 +34,17 @@ pytestmark = pytest.mark.slow  # every method is trained
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "c": ["u", "v"]}
 SIZE = 8
-every_method = pytest.mark.parametrize("method", METHODS)
+OPTIONS = {"exact, frozen": ("exact", {"weights": "frozen"})}  # rows of the table with other options
+every_method = pytest.mark.parametrize("method", [*METHODS, *OPTIONS])
+
+
+def _choice(method: str) -> tuple[str, dict[str, str]]:
+    return OPTIONS.get(method, (method, {}))
+
+
+def _adapted(backbone: Backbone, method: str) -> MultiDomainNet:
+    name, options = _choice(method)
+    return adapt(backbone, CLASSES, name, options=METHODS[name].options.model_validate(options))
 
 
 @cache
@@ -50,13 +61,14 @@ def _backbone() -> Backbone:
 
 
 def _recipe(method: str) -> Recipe:
+    name, options = _choice(method)
     training = {"lr": 0.1, "switch_lr": 0.001, "epochs": 10, "dual_rate": 0.1}
     content = {
         "preset": "paper",
         "backbone": "wrn14_2",
         "domains": list(CLASSES),
         "budget": 0.6,
-        "method": method,
+        "method": {"name": name, **options},
         "training": training,
     }
     return parse_recipe(content)
@@ -103,7 +115,7 @@ every_backbone = pytest.mark.parametrize("make", [_backbone, _mixed_backbone], i
 def _stirred(method: str, seed: int = 1, make: Callable[[], Backbone] = _backbone) -> tuple[Backbone, MultiDomainNet]:
     """A network that is far from its start: everything learned is moved, and every norm has its own statistics."""
     backbone = make()
-    net = adapt(backbone, CLASSES, method)
+    net = _adapted(backbone, method)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in net.named_parameters():
@@ -130,7 +142,7 @@ def _stirred(method: str, seed: int = 1, make: Callable[[], Backbone] = _backbon
 @every_method
 def test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was(method: str) -> None:
     backbone = _backbone()
-    net, before = adapt(backbone, CLASSES, method), copy.deepcopy(backbone.network.state_dict())
+    net, before = _adapted(backbone, method), copy.deepcopy(backbone.network.state_dict())
     learner = Learner(net, _recipe(method))
     losses = []
     for step in range(60):
@@ -138,7 +150,7 @@ def test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was(method: str
         learner.step([_batch(step % 3, step)])
         losses.append(float(learner.tally_D3.sum(0)[0]))
     assert sum(losses[-3:]) < 0.8 * sum(losses[:3])
-    start = adapt(backbone, CLASSES, method)  # not only the classifiers have learned
+    start = _adapted(backbone, method)  # not only the classifiers have learned
     for (name, parameter), (_, old) in zip(net.named_parameters(), start.named_parameters(), strict=True):
         assert torch.equal(parameter, old) != parameter.requires_grad, name
     assert all(torch.equal(before[name], tensor) for name, tensor in net.network.state_dict().items())
@@ -168,13 +180,13 @@ def test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_t
     net.eval()
     changed = {domain for domain in CLASSES if not torch.equal(before[domain], net(images, domain).detach())}
     assert "b" in changed
-    assert changed == {"b"} or METHODS[method].together
+    assert changed == {"b"} or METHODS[_choice(method)[0]].together
 
 
 @pytest.mark.slow
 @every_method
 def test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit(method: str, tmp_path: Path) -> None:
-    straight, first, second = (Learner(adapt(_backbone(), CLASSES, method), _recipe(method)) for _ in range(3))
+    straight, first, second = (Learner(_adapted(_backbone(), method), _recipe(method)) for _ in range(3))
     for step in range(6):
         straight.step([_batch(step % 3, step)])
     for step in range(3):
@@ -194,7 +206,7 @@ def test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit(method: str, t
 
 def _learned(net: MultiDomainNet) -> Iterator[tuple[str, Tensor]]:
     """Everything the method holds but switches, whose numbers only decide, and what only training needs."""
-    skipped = ("scores", "num_batches_tracked", "accuracy_DE", "seen_D")
+    skipped = ("scores", "open_DM", "fixed_DM", "num_batches_tracked", "accuracy_DE", "seen_D")
     for name, tensor in net.state_dict().items():
         if not name.startswith("network.") and not any(part in name for part in skipped):
             yield name, tensor
@@ -220,7 +232,11 @@ def test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on(
     backbone, net = _stirred(method, make=make)
     costs = network_costs(net, backbone.probe)
     bits = 0
+    shared = _shared_kernels(net)
     for _, tensor in _learned(net):
+        if (layer := shared.get(tensor.data_ptr())) is not None:  # those that no domain has on are not stored
+            bits += 32 * _weights_that_matter(net, layer, tensor)
+            continue
         bits += 32 * tensor.numel() * any(_matters(net, tensor, domain) for domain in CLASSES)
     for adapter in net.adapters:
         bits += sum(row.numel() for row in adapter.parameters() if row.ndim == 2 and row is _scores(net))
@@ -234,6 +250,12 @@ def test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on(
             bits += 32 * tensor.numel() * any(_matters(net, tensor, domain) for domain in CLASSES)
     assert costs.params_bits() + costs.side_bits + sum(own.side_bits for own in costs.own) == bits
     assert costs.stored_bytes() == -(-bits // 8)
+
+
+def _shared_kernels(net: MultiDomainNet) -> dict[int, str]:
+    """Return the backbone's names of kernels that are trained by all domains and switched by each, by address."""
+    copies = [adapter.tensors(0, {}) for adapter in net.adapters if isinstance(adapter, SharedConvolutions)]
+    return {t.data_ptr(): name for tensors in copies for name, t in tensors.items() if name.endswith(".weight")}
 
 
 def _scores(net: MultiDomainNet) -> Tensor | None:
@@ -279,7 +301,7 @@ def test_the_claimed_macs_are_those_of_the_convolutions_that_run(method: str, ma
 @every_method
 def test_at_its_start_a_method_is_the_backbone(method: str) -> None:
     backbone = _backbone()
-    net = adapt(backbone, CLASSES, method).eval()
+    net = _adapted(backbone, method).eval()
     images = _batch(0).images
     features = backbone.network.eval()(images)
     torch.testing.assert_close(net(images, "b"), F.linear(features, *net.heads[1].parameters()))

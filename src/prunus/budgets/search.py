@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from prunus.budgets.limits import Limits
-from prunus.budgets.meter import Meter
+from prunus.budgets.meter import Meter, RememberingMeter
 from prunus.budgets.ranking import Ranking
 
 TRIES = 20  # of the search
@@ -27,13 +27,14 @@ class Search:
 
     def __init__(self, ranking: Ranking, meter: Meter) -> None:
         self.ranking = ranking
-        self.meter = meter
+        self.meter = RememberingMeter(meter)
         self.pool = ranking.pool
         self.limits: Limits = ranking.limits
 
     def largest(self) -> Tensor:
         """Return the open switches of the largest pool that fits: (D, M)."""
         best = self.ranking.floor() & self.pool.open_DM
+        refused: Tensor | None = None
         low, scale, high = 0.0, 1.0, float("inf")
         for _ in range(TRIES):
             opened = self.ranking.opened(scale)
@@ -43,8 +44,8 @@ class Search:
                 if used >= ENOUGH or bool((opened == self.pool.open_DM).all()):
                     return best
             else:
-                high = scale
-            if high - low < 1e-6 * scale:
+                refused, high = opened, scale
+            if high - low < 1e-6 * scale or (refused is not None and _are_neighbours(best, refused)):
                 break
             wanted = scale / max(used, 1e-6)  # if all that is open counted alike
             between = 2 * low if high == float("inf") else (low + high) / 2
@@ -111,3 +112,8 @@ class Search:
         yield torch.ones(size, 1, dtype=torch.bool, device=device)
         if self.limits.macs:
             yield from torch.eye(size, dtype=torch.bool, device=device)[:, :, None]
+
+
+def _are_neighbours(first_DM: Tensor, second_DM: Tensor) -> bool:
+    """Return whether two pools differ by one switch at most, so that none is between them."""
+    return int((first_DM ^ second_DM).any(0).sum()) <= 1
