@@ -21,6 +21,9 @@ from prunus.parallel.processes import BEGUN, OtherProcessFailed, Processes
 
 TIMEOUT = timedelta(minutes=10)  # for one sum; a process that needs longer for a step has stopped
 _joins = count()
+# open to the end of the program: a process that comes early to the next join may find the store of the last one, and
+# would wait there alone if the first process closed it then; left open, that process uses it again
+_stores: list[Store] = []
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -103,6 +106,7 @@ def _open_store() -> tuple[Store, bool]:
     """Return torchrun's store, and whether processes that torchrun started before these have begun to train."""
     is_first_time = next(_joins) == 0
     store, _, _ = next(rendezvous("env://", timeout=TIMEOUT))
+    _stores.append(store)
     return store, store.check([BEGUN]) if is_first_time else False
 
 
