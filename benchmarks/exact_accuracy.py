@@ -4,7 +4,7 @@
 
 DATA holds one folder or zip file per domain. All rows have the same steps and augmentation. They are trained on the
 training and validation images and measured on the test images; their settings were chosen on validation images. The
-rows `taught-*` learn from the row `finetune` of the same seed, whose training time is added to theirs. Rows that are
+rows `taught-*` learn from the row `finetune` of the same seed; their time does not include it. Rows that are
 already in FILE are not trained again. The command fails if a target is missed.
 """
 

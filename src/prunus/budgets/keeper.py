@@ -20,6 +20,7 @@ from prunus.masks.network import MultiDomainNet
 from prunus.masks.pool import PooledSwitches
 from prunus.measure.budget import in_words
 
+EMPTY = "the budget leaves {empty} of {layers} layers without any kernel that is read; set a larger budget"
 EVERY = 20  # steps between two sizes of the pool
 
 
@@ -97,6 +98,12 @@ class Keeper:
         usage = meter.usage(self.pool.masks())
         used, possible = self.limits.share_used(usage), self.limits.share_used(meter.usage(self.pool.open_DM))
         return self.limits.are_kept(usage) and used >= min(FILLED, possible)
+
+    def emptied(self) -> list[str]:
+        """Say which layers the budget leaves without any kernel, if it does."""
+        empty = self.meter().empty_layers(self.pool.masks())
+        count = len(self.pool.layout.convs)
+        return [EMPTY.format(empty=len(empty), layers=count)] if empty else []
 
     def usage(self) -> Usage:
         """Measure the network with its masks."""

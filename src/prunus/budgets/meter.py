@@ -31,6 +31,10 @@ class Meter(Protocol):
         """Return what the network takes if each domain uses these switches."""
         ...
 
+    def empty_layers(self, mask_DM: Tensor) -> list[str]:
+        """Return the layers of which no domain uses a kernel that is read."""
+        ...
+
 
 @dataclass(frozen=True)
 class FileMeter:
@@ -45,6 +49,11 @@ class FileMeter:
         """Return what the model file would have."""
         return bundle_usage(self.bundle(mask_DM), self.dtype, HEADROOM)
 
+    def empty_layers(self, mask_DM: Tensor) -> list[str]:
+        """Return the layers of which the model file would have no kernel."""
+        bundle = self.bundle(mask_DM)
+        return [layer for layer in bundle.manifest.convs if not len(bundle.arrays[f"kernels/{layer}"])]
+
     def bundle(self, mask_DM: Tensor) -> Bundle:
         """Return the model file with these switches."""
         masks = layer_masks(self.layout, mask_DM)
@@ -58,6 +67,10 @@ class MaskMeter:
 
     layout: SwitchLayout
     positions: Mapping[str, int]
+
+    def empty_layers(self, mask_DM: Tensor) -> list[str]:
+        """Return the layers of which no switch is on."""
+        return [layer for layer, mask_DOI in layer_masks(self.layout, mask_DM).items() if not mask_DOI.any()]
 
     def usage(self, mask_DM: Tensor) -> Usage:
         """Return what the masks select."""

@@ -9,7 +9,6 @@ from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.budgets.keeper import Keeper
 from prunus.budgets.limits import Usage
 from prunus.budgets.meter import FileMeter, cost_usage
-from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_parts
 from prunus.checkpoints.checkpoint import Identity
 from prunus.config import DomainChoice, Recipe
@@ -19,7 +18,6 @@ from prunus.data.schedule import num_steps
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.measure.budget import LimitUse, Plan, PlannedDomain
-from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
 from prunus.measure.inspection import titled_parts
 from prunus.methods.costs import dense_costs, network_costs
@@ -39,7 +37,6 @@ PENALTY = (
     'kernels, weights and MACs are those before pruning; use method = "exact" to keep a budget exactly'
 )
 NO_BUDGET = "method {name!r} has no budget, so no kernel is removed"
-EMPTY = "the budget leaves {empty} of {layers} layers without any kernel that is read; set a larger budget"
 NO_FILE = "no model file can hold this network, so its kernels are counted instead"
 
 
@@ -128,13 +125,7 @@ def _shrunk(keeper: Keeper, recipe: Recipe) -> _Measured:
         return _Measured(usage, {}, limits, (NO_FILE, CHOSEN_LATER))
     bundle = meter.bundle(open_DM)
     parts = titled_parts(bundle_parts(bundle, recipe.dtype), usage.bytes)
-    return _Measured(usage, parts, limits, (*_empty_layers(bundle), CHOSEN_LATER))
-
-
-def _empty_layers(bundle: Bundle) -> list[str]:
-    layers = bundle_costs(bundle).layers
-    empty = [layer.name for layer in layers if not layer.union]
-    return [EMPTY.format(empty=len(empty), layers=len(layers))] if empty else []
+    return _Measured(usage, parts, limits, (*keeper.emptied(), CHOSEN_LATER))
 
 
 def _unpruned(net: MultiDomainNet, backbone: Backbone, recipe: Recipe) -> _Measured:

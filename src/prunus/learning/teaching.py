@@ -39,7 +39,7 @@ def taught_loss(loss: Tensor, logits: Tensor, features: Tensor | None, lesson: L
     mine, theirs = ((values / TEMPERATURE).log_softmax(1) for values in (logits, lesson.logits))
     distance = F.kl_div(mine, theirs, reduction="sum", log_target=True)
     whole = (1 - ANSWERS) * loss + ANSWERS * TEMPERATURE**2 * distance
-    if features is None or lesson.features is None:
-        return whole
+    if features is None or lesson.features is None or features.shape != lesson.features.shape:
+        return whole  # a teacher with another backbone teaches its answers only
     gap = (features.float() - lesson.features).square().mean() / lesson.features.square().mean()
     return whole + FEATURES * len(logits) * gap

@@ -31,6 +31,7 @@ from prunus.training.reports import Reporter, describe_ending
 from prunus.training.saving import Saver
 
 STEPS_BETWEEN_REPORTS = 20
+MOST_ATTEMPTS = 3  # to end within the limits
 UNEXPECTED = "this should not happen: please report it with the recipe, and set a slightly smaller budget meanwhile"
 
 
@@ -83,7 +84,8 @@ def fit(
                 torch.manual_seed(job.step_seed + processes.rank)
                 factor = rate_factor(recipe.training, step.position)
                 if keeper and keeper.advance(job.step, step.position / recipe.training.num_epochs):
-                    observer.noted(f"the model now has its final size: {keeper.summary()}")
+                    for message in (f"the model now has its final size: {keeper.summary()}", *keeper.emptied()):
+                        observer.noted(message)
                 runner.run([(domain, len(indices)) for domain, indices in step.parts], inputs, factor)
                 observer.stepped(job.step, step.epoch)
                 saver.move_to(job.step)
@@ -150,15 +152,23 @@ def _finish(run: _Run) -> dict[str, float]:
 
 def _settle(run: _Run, frozen: Mapping[str, float]) -> Ending:
     """Do with the current state what follows the last step, and describe the result."""
-    if run.keeper:
-        run.keeper.finish()
-    renew_norms(run.learner, run.feeds, [len(domain.train) for domain in run.data], run.workers)
+    _renew_norms(run)
     accuracies = validate(run.learner, run.data)
     ending = describe_ending(run.learner, run.data, run.saver.position.step, accuracies, frozen)
     if run.keeper is None:
         return ending
     over = over_limits(run.keeper.limits.lines(run.keeper.usage()), UNEXPECTED)
-    return replace(ending, findings=(*ending.findings, *over))
+    return replace(ending, findings=(*ending.findings, *run.keeper.emptied(), *over))
+
+
+def _renew_norms(run: _Run) -> None:
+    """Bring the masks to their final form and estimate the norms again; this may change a size, so repeat it if so."""
+    if run.keeper:
+        run.keeper.finish()
+    for _ in range(MOST_ATTEMPTS):
+        renew_norms(run.learner, run.feeds, [len(domain.train) for domain in run.data], run.workers)
+        if run.keeper is None or not run.keeper.finish():
+            return
 
 
 def _measure_frozen_features(run: _Run) -> dict[str, float]:

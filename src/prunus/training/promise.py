@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Mapping
 
 import torch
 
@@ -23,6 +24,7 @@ from prunus.methods.exact import Options
 from prunus.methods.table import choose_method
 from prunus.parallel.processes import ALONE, Processes
 
+RECIPE_BYTES = 24  # by which a file with a longer recipe may be larger
 NOISE = 1e-3  # too little to silence a channel
 LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as long as they may get
 
@@ -81,9 +83,15 @@ def refuse_unreachable(keeper: Keeper, dense: CostReport) -> None:
         if not line.kept:
             allowed, needed = (write_amount(line.name, amount) for amount in (line.limit, line.used))
             of = f" of domain {line.domain!r}" if line.domain else ""
-            total = totals.get(line.name)
-            least = str(line.used) if total is None else f"{math.ceil(10**6 * line.used / total) / 10**6:.6g}"
+            least = _least(line.name, line.used, totals)
             raise RecipeError(
                 f"the budget of {allowed}{of} cannot be kept: with one {keeper.pool.layout.granularity} per layer, "
                 f"this network and its domains take {needed}; set budget.{line.name} to at least {least}"
             )
+
+
+def _least(name: str, used: int, totals: Mapping[str, int]) -> str:
+    """Write the smallest value of a limit; a file with a longer number in its recipe is a little larger."""
+    if name in totals:
+        return f"{math.ceil(10**6 * used / totals[name]) / 10**6:.6g}"
+    return str(used + RECIPE_BYTES if name == "bytes" else used)

@@ -152,9 +152,15 @@ class _Together:
         folder = Path(recipe.teacher or "")
         if recipe.teacher == TRAINED_FIRST:
             folder = RunFolder(path).teacher
-            self.observer.noted(f"the teacher is trained first, in {folder}")
-            self.train(lambda: _plan_either(teacher_recipe(recipe), folder), folder)
+            if not _is_finished(folder):  # a finished teacher serves a longer run too
+                self.observer.noted(f"the teacher is trained first, in {folder}")
+                self.train(lambda: _plan_either(teacher_recipe(recipe), folder), folder)
         return open_run(folder, str(self.processes.device)).net
+
+
+def _is_finished(path: Path) -> bool:
+    file = RunFolder(path).checkpoint
+    return file.exists() and read_checkpoint(file).position.is_finished
 
 
 def teacher_recipe(recipe: Recipe) -> Recipe:
