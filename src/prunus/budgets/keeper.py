@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from prunus.budgets.limits import Limits, Usage
-from prunus.budgets.meter import Meter
+from prunus.budgets.meter import NetworkMeter
 from prunus.budgets.ranking import Ranking
 from prunus.budgets.search import FILLED, Search
 from prunus.budgets.switch_costs import SwitchCosts
@@ -38,7 +38,7 @@ class Keeper:
         net: MultiDomainNet,
         limits: Limits,
         costs: SwitchCosts,
-        meter: Callable[[], Meter],
+        meter: Callable[[], NetworkMeter],
         until: float = 0.5,
         share: Callable[[Sequence[Tensor]], None] = lambda _tensors: None,
     ) -> None:

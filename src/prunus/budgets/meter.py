@@ -31,10 +31,6 @@ class Meter(Protocol):
         """Return what the network takes if each domain uses these switches."""
         ...
 
-    def empty_layers(self, mask_DM: Tensor) -> list[str]:
-        """Return the layers of which no domain uses a kernel that is read."""
-        ...
-
 
 @dataclass(frozen=True)
 class FileMeter:
@@ -96,6 +92,9 @@ class RememberingMeter:
         if key not in self.known:
             self.known[key] = self.meter.usage(mask_DM)
         return self.known[key]
+
+
+NetworkMeter = FileMeter | MaskMeter
 
 
 def layer_masks(layout: SwitchLayout, mask_DM: Tensor) -> dict[str, Bools]:

@@ -9,7 +9,7 @@ import torch
 from prunus.backbone.zoo import Backbone
 from prunus.budgets.keeper import Keeper
 from prunus.budgets.limits import limits_of
-from prunus.budgets.meter import FileMeter, MaskMeter, Meter
+from prunus.budgets.meter import FileMeter, MaskMeter, NetworkMeter
 from prunus.budgets.switch_costs import switch_costs
 from prunus.checkpoints.checkpoint import Identity, Position
 from prunus.checkpoints.provenance import domain_entries, provenance
@@ -47,7 +47,7 @@ def _keeper(
     assert pool is not None
     description = Description(backbone.name, net.dense_bytes(), domain_entries(identity), provenance(identity, LONG))
 
-    def meter() -> Meter:
+    def meter() -> NetworkMeter:
         try:
             return FileMeter(lower(net), description, pool.layout, recipe.dtype)
         except BackboneError as error:
