@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -13,43 +12,17 @@ import torch
 
 from prunus.budgets.keeper import Keeper
 from prunus.budgets.limits import Usage
-from prunus.budgets.meter import HEADROOM
-from prunus.bundle.file import bundle_bytes, read_bundle
-from prunus.checkpoints.checkpoint import Position
-from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.errors import RecipeError
-from prunus.lowering.pack import pack
 from prunus.lowering.trace import trace
+from prunus.parallel.processes import ALONE, Processes
 from prunus.training.promise import RECIPE_BYTES, make_keeper
 from tests.makers.drawn_budgets import GRANULARITIES, UNITS, Drawn, draw_budget, draw_case, start_again, stir
+from tests.makers.kept_budgets import measured, one_more_is_too_much, with_reserve
+from tests.makers.process_groups import Results, run_processes
 
 DRAWS = 1000
 PARTS = 5  # for several processes
-RESERVE = HEADROOM + 16
 ENDS = ("as it is", "all on", "all off", "stirred")
-
-
-def _measured(drawn: Drawn, path: Path) -> Usage:
-    """Write the model file and count what is in it, without the code that keeps budgets."""
-    steps = Position(step=999, total_steps=999)
-    bundle = pack(drawn.net.eval(), drawn.backbone, domain_entries(drawn.identity), provenance(drawn.identity, steps))
-    path.write_bytes(bundle_bytes(bundle, drawn.identity.recipe.dtype))
-    read = read_bundle(path)
-    kernels = weights = 0
-    macs = [0] * len(read.domains)
-    for layer, conv in read.manifest.convs.items():
-        area = conv.kernel[0] * conv.kernel[1]
-        kept = int(read.union(layer).sum())
-        kernels, weights = kernels + kept, weights + kept * area
-        for index, domain in enumerate(read.domains):
-            macs[index] += int(read.mask(domain, layer).sum()) * area * conv.positions
-    return Usage(kernels, weights, path.stat().st_size, tuple(macs))
-
-
-def _with_reserve(usage: Usage) -> Usage:
-    """Add the bytes that are kept free for longer names of versions and steps; tiny files notice them."""
-    assert usage.bytes is not None
-    return replace(usage, bytes=usage.bytes + RESERVE)
 
 
 def _train_by_chance(keeper: Keeper, drawn: Drawn, rng: np.random.Generator) -> None:
@@ -67,29 +40,6 @@ def _train_by_chance(keeper: Keeper, drawn: Drawn, rng: np.random.Generator) -> 
     if ending == "stirred":
         stir(drawn.net, rng)
     keeper.finish()
-
-
-def _one_more_is_too_much(keeper: Keeper) -> bool:
-    """Return whether no single switch can be added to what the domains may use, within the limits.
-
-    In a small network one switch may bring several kernels to life, so a limit is not always filled. And of bytes,
-    fewer switches may take more, because of channels that are constant in some domains: the masks must fit, too.
-    """
-    meter, limits, opened, masks = keeper.meter(), keeper.limits, keeper.pool.open_DM, keeper.pool.masks()
-    if limits.share_used(meter.usage(keeper.pool.fixed_DM)) >= 0.98:
-        return True
-    before = limits.share_used(meter.usage(opened))
-    closed = (~opened).any(0).nonzero()[:, 0].tolist()
-    for switch in closed[:: max(1, len(closed) // 6)]:
-        first = int(keeper.pool.scores_DM[:, switch].argmax())
-        for domains_D in (torch.ones(len(opened), dtype=torch.bool), *torch.eye(len(opened), dtype=torch.bool)):
-            added = torch.zeros_like(opened)
-            added[:, switch] = domains_D
-            owned = added & (torch.arange(len(opened)) == first)[:, None]
-            usages = [meter.usage(mask_DM) for mask_DM in (opened | added, masks | added, masks | owned)]
-            if limits.share_used(usages[0]) > before and all(map(limits.are_kept, usages)):
-                return False
-    return True
 
 
 def _keeper_of_a_drawn_budget(drawn: Drawn, unit: str, dense: Usage, rng: np.random.Generator) -> tuple[Keeper, Drawn]:
@@ -115,15 +65,15 @@ def test_a_thousand_drawn_budgets_are_kept_and_used(part: int, tmp_path: Path, m
     for number in range(part, DRAWS // len(UNITS), PARTS):
         rng = np.random.default_rng([15, number])
         drawn = draw_case(rng, GRANULARITIES[number % len(GRANULARITIES)])
-        dense = _measured(drawn, path)
+        dense = measured(drawn, path)
         for unit in UNITS:
             start_again(drawn.net, rng)
             keeper, limited = _keeper_of_a_drawn_budget(drawn, unit, dense, rng)
             _train_by_chance(keeper, limited, rng)
-            used = _measured(limited, path)
+            used = measured(limited, path)
             assert keeper.limits.are_kept(used), (number, [str(line) for line in keeper.limits.lines(used)])
-            share = keeper.limits.share_used(_with_reserve(used))
-            assert share >= 0.98 or _one_more_is_too_much(keeper), (number, unit, share)
+            share = keeper.limits.share_used(with_reserve(used))
+            assert share >= 0.98 or one_more_is_too_much(keeper), (number, unit, share)
 
 
 @pytest.mark.parametrize("wanted", [1, 20, 300, 1000])
@@ -139,7 +89,7 @@ def test_the_refusal_names_a_budget_that_can_be_kept(wanted: int, tmp_path: Path
     keeper = make_keeper(drawn.net, drawn.backbone, drawn.identity)
     assert keeper is not None
     _train_by_chance(keeper, drawn, rng)
-    assert keeper.limits.are_kept(_measured(drawn, tmp_path / "model.prunus"))
+    assert keeper.limits.are_kept(measured(drawn, tmp_path / "model.prunus"))
 
 
 def test_a_pool_shrinks_on_its_schedule_and_then_stays() -> None:
@@ -175,3 +125,25 @@ def test_a_pool_that_was_saved_when_final_stays_final() -> None:
     assert second.is_final()
     assert not second.advance(0, 1.0)
     assert torch.equal(second.pool.open_DM, opened)
+
+
+def _finish_apart(processes: Processes) -> Results:
+    """Finish a pool in a process whose weights and scores differ from those of the others, as machines may round."""
+    rng = np.random.default_rng(7)
+    drawn = draw_case(rng, "kernel").with_budget({"kernels": 0.4})
+    stir(drawn.net, np.random.default_rng(processes.rank))
+    keeper = make_keeper(drawn.net, drawn.backbone, drawn.identity, processes)
+    assert keeper is not None
+    keeper.advance(20, 0.01)
+    shrunk = keeper.pool.open_DM.clone()
+    keeper.finish()
+    return {"shrunk": shrunk, "open": keeper.pool.open_DM, "fixed": keeper.pool.fixed_DM}
+
+
+@pytest.mark.slow
+def test_all_processes_have_the_pool_of_the_first(tmp_path: Path) -> None:
+    first, second = run_processes(_finish_apart, 2, tmp_path)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    alone = _finish_apart(ALONE)
+    assert all(torch.equal(first[name], alone[name]) for name in first)
+    assert not bool(first["shrunk"].all())

@@ -15,13 +15,14 @@ from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes, read_bundle, write_bundle
 from prunus.bundle.manifest import DomainEntry
-from prunus.config import BackboneChoice
+from prunus.config import BackboneChoice, Settings
 from prunus.errors import BundleError
 from prunus.graph.cut import cut
 from prunus.lowering.build import build_graph
 from prunus.lowering.pack import pack
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
+from prunus.masks.pool import PooledSwitches
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.methods.costs import network_costs
 from prunus.methods.table import METHODS, adapt
@@ -40,9 +41,14 @@ def _backbone(name: str) -> Backbone:
 
 
 def _random_net(
-    backbone: Backbone, seed: int, density: float, method: str = "union", layer_off: bool = True
+    backbone: Backbone,
+    seed: int,
+    density: float,
+    method: str = "union",
+    layer_off: bool = True,
+    options: Settings | None = None,
 ) -> MultiDomainNet:
-    net = adapt(backbone, CLASSES, method)
+    net = adapt(backbone, CLASSES, method, options=options)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in net.parameters():
@@ -58,6 +64,31 @@ def _random_net(
             size = backbone.preprocess.size
             net.train()(torch.randn(4, 3, size, size, generator=generator), domain)
     return net.eval()
+
+
+@pytest.mark.parametrize("weights", ["trained", "frozen"])
+@pytest.mark.parametrize("granularity", ["kernel", "filter", "input_channel"])
+def test_the_file_predicts_the_logits_of_a_pool_with_trained_kernels(
+    granularity: str, weights: str, tmp_path: Path
+) -> None:
+    backbone = _backbone("wrn14_2")
+    options = METHODS["exact"].options.model_validate({"granularity": granularity, "weights": weights})
+    net = _random_net(backbone, seed=3, density=0.6, method="exact", layer_off=False, options=options)
+    assert isinstance(net.switches, PooledSwitches)
+    drawn = torch.rand(net.switches.open_DM.shape, generator=torch.Generator().manual_seed(1))
+    net.switches.restrict(drawn < 0.8, drawn < 0.3)
+    write_bundle(tmp_path / "m.prunus", _pack(net, backbone))
+    bundle = read_bundle(tmp_path / "m.prunus")
+    images = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    masks = switch_masks(net)
+    for domain in CLASSES:
+        with torch.no_grad():
+            expected = net(images, domain).numpy()
+        logits = NumpyEngine(bundle).logits(images.numpy(), domain)
+        assert np.abs(logits - expected).max() <= 1e-5 * max(1.0, float(np.abs(expected).max()))
+    assert sum(len(bundle.arrays[f"kernels/{layer}"]) for layer in masks) <= sum(
+        int(mask.any(axis=0).sum()) for mask in masks.values()
+    )
 
 
 def _pack(net: MultiDomainNet, backbone: Backbone) -> Bundle:
