@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from prunus.budgets.keeper import Keeper
 from prunus.budgets.limits import Usage
@@ -13,6 +15,7 @@ from prunus.budgets.meter import HEADROOM
 from prunus.bundle.file import bundle_bytes, read_bundle
 from prunus.checkpoints.checkpoint import Position
 from prunus.checkpoints.provenance import domain_entries, provenance
+from prunus.config import Budget
 from prunus.lowering.pack import pack
 from tests.makers.drawn_budgets import Drawn
 
@@ -39,6 +42,20 @@ def count_file(path: Path) -> Usage:
         for index, domain in enumerate(read.domains):
             macs[index] += int(read.mask(domain, layer).sum()) * area * conv.positions
     return Usage(kernels, weights, path.stat().st_size, tuple(macs))
+
+
+def exceeded(budget: Budget, used: Usage, network: nn.Module, domains: Sequence[str]) -> list[str]:
+    """Return the parts of a budget that a model exceeds, by the numbers of the recipe."""
+    kernels = [m.weight.flatten(0, 1) for m in network.modules() if isinstance(m, nn.Conv2d)]
+    assert used.bytes is not None
+    macs = budget.macs if isinstance(budget.macs, dict) else dict.fromkeys(domains, budget.macs)
+    pairs: list[tuple[str, int, float | None]] = [
+        ("kernels", used.kernels, budget.kernels and budget.kernels * sum(map(len, kernels))),
+        ("weights", used.weights, budget.weights and budget.weights * sum(kernel.numel() for kernel in kernels)),
+        ("bytes", used.bytes, budget.bytes),
+        *((f"macs of {name}", count, macs.get(name)) for name, count in zip(domains, used.macs, strict=True)),
+    ]
+    return [f"{name}: {count} > {limit}" for name, count, limit in pairs if limit and count > limit + 1e-6]
 
 
 def with_reserve(usage: Usage) -> Usage:

@@ -12,12 +12,11 @@ import prunus
 from prunus.backbone.wrn import WideResNet
 from prunus.backbone.zoo import ZOO, ZooEntry, load_backbone
 from prunus.budgets.keeper import Keeper
-from prunus.budgets.limits import Limits, Usage, limits_of
+from prunus.budgets.limits import Usage
 from prunus.bundle.file import read_bundle
 from prunus.checkpoints.checkpoint import read_checkpoint
-from prunus.config import BackboneChoice, Recipe
+from prunus.config import BackboneChoice, Budget, Recipe
 from prunus.errors import RecipeError, TrainingInterrupted
-from prunus.measure.cost import CostReport
 from prunus.methods.costs import dense_costs
 from prunus.recipes import parse_recipe
 from prunus.run_folder import RunFolder
@@ -25,7 +24,7 @@ from prunus.training.observers import Observer
 from prunus.training.promise import make_keeper
 from prunus.training.run import open_run, resume_run, start_run
 from tests.makers.drawn_budgets import GRANULARITIES, UNITS, draw_budget
-from tests.makers.kept_budgets import count_file, one_more_is_too_much, with_reserve
+from tests.makers.kept_budgets import count_file, exceeded, one_more_is_too_much, with_reserve
 from tests.makers.stopping import StopAt
 
 pytestmark = pytest.mark.slow  # trains
@@ -77,11 +76,10 @@ def _case(rng: np.random.Generator, granularity: str, make_domain: MakeDomain) -
     return _Case(content, names)
 
 
-def _dense(domains: list[str]) -> tuple[CostReport, Usage]:
+def _dense(domains: list[str]) -> Usage:
     costs = dense_costs(load_backbone(BackboneChoice(name="tiny", weights="random")))
     weights = costs.dense_weights()
-    usage = Usage(costs.num_kernels(), weights, BESIDE + 4 * weights, (costs.dense_macs(),) * len(domains))
-    return costs, usage
+    return Usage(costs.num_kernels(), weights, BESIDE + 4 * weights, (costs.dense_macs(),) * len(domains))
 
 
 def _keeper(run: Path) -> Keeper:
@@ -91,14 +89,14 @@ def _keeper(run: Path) -> Keeper:
     return keeper
 
 
-def _train(case: _Case, unit: str, rng: np.random.Generator, out: Path) -> tuple[Path, Limits]:
+def _train(case: _Case, unit: str, rng: np.random.Generator, out: Path) -> tuple[Path, Budget]:
     """Draw budgets until one is not refused, and train it."""
-    costs, dense = _dense(case.domains)
+    dense = _dense(case.domains)
     least = 0.1
     while True:
         recipe = case.recipe(draw_budget(rng, unit, case.domains, dense, least))
         try:
-            return prunus.train(recipe, out, device="cpu"), limits_of(recipe.budget, case.domains, costs)
+            return prunus.train(recipe, out, device="cpu"), recipe.budget
         except RecipeError as error:
             assert "to at least" in str(error)  # before anything was trained
             assert not out.exists() or not any(out.iterdir())
@@ -110,10 +108,12 @@ def test_a_budget_is_kept_and_used_by_the_file_of_one_epoch(
     unit: str, granularity: str, make_domain: MakeDomain, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng([15, TRIALS.index((unit, granularity))])  # type: ignore[arg-type]
-    run, limits = _train(_case(rng, granularity, make_domain), unit, rng, tmp_path / "run")
+    case = _case(rng, granularity, make_domain)
+    run, budget = _train(case, unit, rng, tmp_path / "run")
     used = count_file(prunus.prune(run, tmp_path / "model.prunus"))
-    assert limits.are_kept(used), [str(line) for line in limits.lines(used)]
-    assert limits.share_used(with_reserve(used)) >= 0.98 or one_more_is_too_much(_keeper(run))
+    assert exceeded(budget, used, ZOO["tiny"].build(), case.domains) == []
+    keeper = _keeper(run)
+    assert keeper.limits.share_used(with_reserve(used)) >= 0.98 or one_more_is_too_much(keeper)
     evaluation = prunus.evaluate(run)
     assert evaluation.budget_kept
 
