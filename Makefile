@@ -20,6 +20,7 @@ test: lint
 # drawn tests with 40 times as many examples, and the fuzzer with its full count
 sweep: $(READY)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=sweep
+	PRUNUS_DRAWS=1000 $(BIN)/pytest -n auto tests/budgets/test_keeper.py
 	$(BIN)/python -m fuzzing.model_files
 
 # the theme announces its successor on every build; any other warning is an error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,8 @@ from tests.makers.drawn_budgets import GRANULARITIES, UNITS, Drawn, draw_budget,
 from tests.makers.kept_budgets import exceeded, measured, one_more_is_too_much, with_reserve
 from tests.makers.process_groups import Results, run_processes
 
-DRAWS = 1000
+DRAWS = int(os.environ.get("PRUNUS_DRAWS", "200"))  # make sweep draws 1,000
+MOST_REFUSALS = 12  # of one draw
 PARTS = 5  # for several processes
 ENDS = ("as it is", "all on", "all off", "stirred")
 
@@ -45,7 +47,7 @@ def _train_by_chance(keeper: Keeper, drawn: Drawn, rng: np.random.Generator) -> 
 def _keeper_of_a_drawn_budget(drawn: Drawn, unit: str, dense: Usage, rng: np.random.Generator) -> tuple[Keeper, Drawn]:
     """Draw budgets until one can be kept; the others must be refused with the reason."""
     least = 0.05
-    while True:
+    for _ in range(MOST_REFUSALS):
         limited = drawn.with_budget(draw_budget(rng, unit, list(drawn.net.domains), dense, least))
         try:
             keeper = make_keeper(limited.net, limited.backbone, limited.identity)
@@ -55,11 +57,12 @@ def _keeper_of_a_drawn_budget(drawn: Drawn, unit: str, dense: Usage, rng: np.ran
             continue
         assert keeper is not None
         return keeper, limited
+    pytest.fail(f"every budget of {unit} is refused, even one near the dense network")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_thousand_drawn_budgets_are_kept_and_used(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawn_budgets_are_kept_and_used(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("prunus.lowering.build.trace", lru_cache(maxsize=4)(trace))  # half of the time of a draw
     path = tmp_path / "model.prunus"
     for number in range(part, DRAWS // len(UNITS), PARTS):
