@@ -11,6 +11,7 @@ from torch import Tensor
 
 ROUNDS = 24  # of learning the weights of several limits
 RATE = 4.0
+FILLS = 4  # rounds after which hardly anything more fits
 
 
 def choose(value_M: Tensor, costs_RM: Tensor, limits_R: Tensor) -> Tensor:
@@ -51,6 +52,3 @@ def _greedy(value_M: Tensor, shares_RM: Tensor, price_M: Tensor) -> Tensor:
     chosen_M = torch.zeros_like(taken_M)
     chosen_M[order_M] = taken_M
     return chosen_M
-
-
-FILLS = 4  # after as many rounds hardly anything more fits

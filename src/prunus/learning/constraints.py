@@ -45,8 +45,11 @@ class Constraints:
         Args:
             active_D: whether a domain is in the batch.
         """
+        is_penalized = self.chosen.method.has_budget and not self.chosen.method.keeps_budget
+        if self.sharing is None and not is_penalized:
+            return active_D
         mask_DK = switches.kernel_masks()
-        if self.chosen.method.has_budget and not self.chosen.method.keeps_budget:
+        if is_penalized:
             self._add_budget(switches, mask_DK, active_D)
         if self.sharing is None:
             return active_D

@@ -48,7 +48,7 @@ class Batch:
 
 
 class Learner:
-    """A network with its optimizers and constraints; `step` is the whole method of the paper."""
+    """A network with its optimizers and constraints; `step` is one step of any method."""
 
     def __init__(
         self, net: MultiDomainNet, recipe: Recipe, processes: Processes = ALONE, teacher: MultiDomainNet | None = None

@@ -1,4 +1,4 @@
-"""Switches inside a pool of kernels that all domains share, which only ever shrinks.
+"""Switches inside a pool of kernels that all domains share.
 
 Legend: D = domains, M = switches of a domain.
 """
