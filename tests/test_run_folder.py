@@ -45,6 +45,7 @@ def test_the_files_of_a_run_have_the_names_that_users_know(tmp_path: Path) -> No
         "recipe": "recipe.json",
         "checkpoint": "checkpoint.safetensors",
         "best": "best.safetensors",
+        "teacher": "teacher",
         "log": "log.jsonl",
         "tensorboard": "tensorboard",
         "ending": "ending.json",
