@@ -16,7 +16,7 @@ from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.costs import dense_costs
 from prunus.methods.table import adapt
-from prunus.training.promise import LONG, RECIPE_BYTES, make_keeper, with_own_norms
+from prunus.training.promise import LONG, make_keeper, with_own_norms
 from tests.makers.drawn_budgets import Drawn, draw_case, stir
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_fits_only_while_all_norms_are_alike_is_refused() -> None:
     assert alike is not None
     assert alike < least
     with pytest.raises(RecipeError, match="to at least"):
-        make_keeper(drawn.net, drawn.backbone, drawn.with_budget({"bytes": least - RECIPE_BYTES - 8}).identity)
+        make_keeper(drawn.net, drawn.backbone, drawn.with_budget({"bytes": least - 1}).identity)
 
 
 @pytest.mark.parametrize("unit", ["kernels", "weights"])

@@ -18,7 +18,8 @@ from prunus.learning.scoring import net_classifier
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
 from prunus.methods.costs import network_costs
-from prunus.methods.table import choose_method
+from prunus.measure.score import FEATURE
+from prunus.methods.table import adapt, choose_method
 from prunus.presets import of_any_version
 from prunus.probabilities import Classifier, crop_probabilities
 from prunus.recipes import parse_recipe
@@ -69,6 +70,24 @@ def _open_run(path: Path, device: str) -> Subject:
         bundle_size(bundle, run.recipe.dtype) if bundle else None,
         bundle,
         frozen_classifiers(run.net, RunFolder(path).frozen_features),
+    )
+
+
+def open_frozen_features(path: Path, device: str = "auto") -> Subject:
+    """Open the frozen backbone of a run with the classifiers that were fitted to it, as a model of method `feature`."""
+    run = open_run(path, device)
+    identity = run.checkpoint.identity
+    content = run.recipe.model_dump(mode="json", exclude={"sharing", "granularity", "teacher", "init"})
+    recipe = parse_recipe(content | {"method": FEATURE})
+    net = adapt(run.backbone, identity.classes, FEATURE, recipe.seed)
+    return Subject(
+        recipe,
+        domain_entries(identity),
+        frozen_classifiers(run.net, RunFolder(path).frozen_features).__getitem__,
+        network_costs(net, run.backbone.probe),
+        (0, 0),
+        net.dense_bytes(),
+        None,
     )
 
 

@@ -2,13 +2,14 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from prunus.backbone.zoo import Backbone
 from prunus.budgets.keeper import Keeper
-from prunus.budgets.limits import limits_of
+from prunus.budgets.limits import Usage, limits_of
 from prunus.budgets.meter import FileMeter, MaskMeter, NetworkMeter
 from prunus.budgets.switch_costs import switch_costs
 from prunus.checkpoints.checkpoint import Identity, Position
@@ -24,7 +25,6 @@ from prunus.methods.exact import Options
 from prunus.methods.table import choose_method
 from prunus.parallel.processes import ALONE, Processes
 
-RECIPE_BYTES = 24  # by which a file with a longer recipe may be larger
 NOISE = 1e-3  # too little to silence a channel
 LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as long as they may get
 
@@ -36,7 +36,7 @@ def make_keeper(
     options = choose_method(identity.recipe).options
     if not isinstance(options, Options) or net.switches is None:
         return None
-    refuse_unreachable(_keeper(with_own_norms(net), backbone, identity, options), dense_costs(backbone))
+    refuse_unreachable(partial(_smallest, with_own_norms(net), backbone, identity, options), dense_costs(backbone))
     return _keeper(net, backbone, identity, options, processes)
 
 
@@ -76,22 +76,48 @@ def with_own_norms(net: MultiDomainNet) -> MultiDomainNet:
     return net
 
 
-def refuse_unreachable(keeper: Keeper, dense: CostReport) -> None:
-    """Refuse limits that even the smallest network exceeds, and name the smallest values that can be kept."""
-    totals = {"kernels": dense.num_kernels(), "weights": dense.dense_weights()}
-    for line in keeper.limits.lines(keeper.smallest()):
-        if not line.kept:
-            allowed, needed = (write_amount(line.name, amount) for amount in (line.limit, line.used))
-            of = f" of domain {line.domain!r}" if line.domain else ""
-            least = _least(line.name, line.used, totals)
-            raise RecipeError(
-                f"the budget of {allowed}{of} cannot be kept: with one {keeper.pool.layout.granularity} per layer, "
-                f"this network and its domains take {needed}; set budget.{line.name} to at least {least}"
-            )
+def _smallest(
+    net: MultiDomainNet, backbone: Backbone, identity: Identity, options: Options, size: int | None = None
+) -> tuple[Keeper, Usage]:
+    """Measure the smallest network, if its recipe allows a file of this size."""
+    if size is not None:
+        budget = identity.recipe.budget.model_copy(update={"bytes": size})
+        identity = identity.model_copy(update={"recipe": identity.recipe.model_copy(update={"budget": budget})})
+    keeper = _keeper(net, backbone, identity, options)
+    return keeper, keeper.smallest()
 
 
-def _least(name: str, used: int, totals: Mapping[str, int]) -> str:
-    """Write the smallest value of a limit; a file with a longer number in its recipe is a little larger."""
-    if name in totals:
-        return f"{math.ceil(10**6 * used / totals[name]) / 10**6:.6g}"
-    return str(used + RECIPE_BYTES if name == "bytes" else used)
+def refuse_unreachable(smallest: Callable[..., tuple[Keeper, Usage]], dense: CostReport) -> None:
+    """Refuse limits that even the smallest network exceeds, and name the smallest values that can be kept.
+
+    Args:
+        smallest: measures the smallest network, with the recipe's limit of bytes or another one.
+    """
+    keeper, usage = smallest()
+    for line in keeper.limits.lines(usage):
+        if line.kept:
+            continue
+        least = str(line.used)
+        if line.name == "bytes":
+            least = str(_least_bytes(line.used, lambda size: smallest(size)[1].bytes or 0))
+        if line.name in ("kernels", "weights"):
+            least = _share(line.used, dense.num_kernels() if line.name == "kernels" else dense.dense_weights())
+        allowed, needed = (write_amount(line.name, amount) for amount in (line.limit, line.used))
+        of = f" of domain {line.domain!r}" if line.domain else ""
+        raise RecipeError(
+            f"the budget of {allowed}{of} cannot be kept: with one {keeper.pool.layout.granularity} per layer, "
+            f"this network and its domains take {needed}; set budget.{line.name} to at least {least}"
+        )
+
+
+def _least_bytes(needed: int, measure: Callable[[int], int]) -> int:
+    """Find the smallest file that fits its own limit: a file names its limit, and a longer number takes more bytes."""
+    size = needed
+    while (needed := measure(size)) > size:
+        size = needed
+    return size
+
+
+def _share(used: int, total: int) -> str:
+    """Write the smallest share of a total that is enough, with six digits."""
+    return f"{math.ceil(10**6 * used / total) / 10**6:.6g}"

@@ -6,9 +6,12 @@ from pathlib import Path
 from prunus.config import Recipe
 from prunus.data.layouts import open_domain
 from prunus.errors import MissingExtraError
+from prunus.evaluation.classifying import classify_domains
+from prunus.evaluation.results import evaluation_of
+from prunus.evaluation.subject import open_frozen_features
 from prunus.files import write_json
 from prunus.measure.bundle_cost import bundle_costs
-from prunus.measure.evaluation import Demonstration, Example, StoredResult
+from prunus.measure.evaluation import Demonstration, Evaluation, Example, StoredResult
 from prunus.measure.score import FEATURE
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
@@ -31,7 +34,7 @@ def demo(
     observers: Callable[[str], Sequence[Observer]] = lambda _title: (),
     device: str = "auto",
 ) -> Demonstration:
-    """Train one small model for the five bundled domains, beside a feature extractor trained equally long.
+    """Train one small model for the five bundled domains, beside classifiers on its frozen backbone.
 
     What other methods reach comes from stored results.
 
@@ -43,13 +46,10 @@ def demo(
     """
     folder = RunFolder(Path(out))
     recipe = load_recipe(bundled("recipes") / "demo.toml", overrides)
-    baseline = Recipe.model_validate(recipe.model_dump(exclude={"sharing"}) | {"method": FEATURE})
-    watch = observers("baseline: frozen features, one classifier per domain")
-    train_or_continue(baseline, folder.path / FEATURE, watch, device)
     train_or_continue(recipe, folder.path, observers(f"one network for {len(recipe.domains)} domains"), device)
     predictor = Predictor(prune(folder.path, folder.model))
     extras = {
-        "baselines": {FEATURE: evaluate(folder.path / FEATURE, device=device)},
+        "baselines": {FEATURE: _frozen_features(folder.path, device)},
         "example": _classify_example(recipe, predictor),
     }
     results = evaluate(folder.model, device=device).model_copy(update=extras)
@@ -63,6 +63,12 @@ def demo(
 def stored_results() -> list[StoredResult]:
     """Read what other methods reached on the domains of the demo; to train them again would take minutes."""
     return [StoredResult.model_validate_json(path.read_bytes()) for path in sorted(bundled("results").glob("*.json"))]
+
+
+def _frozen_features(path: Path, device: str) -> Evaluation:
+    """Measure the classifiers that the run has fitted to the frozen backbone."""
+    subject = open_frozen_features(path, device)
+    return evaluation_of(subject, "test", classify_domains(subject, "test"))
 
 
 def _write_page(folder: RunFolder) -> str | None:
