@@ -15,7 +15,7 @@ from prunus.errors import MissingExtraError
 from prunus.methods.table import choose_method
 from prunus.recipes import load_recipe
 from prunus.samples import bundled, demo_names
-from prunus.serving.examples import read_examples
+from prunus.serving.routes.examples import read_examples
 from prunus.verbs.demo import stored_results
 from prunus.version import __version__
 

@@ -21,7 +21,7 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
 from prunus.images import read_image
 from prunus.runtime.predictor import Predictor
-from prunus.serving.examples import Examples
+from prunus.serving.routes.examples import Examples
 from prunus.serving.server import Server, address_of, listen, make_server
 from prunus.serving.service import Service, make_service
 from prunus.serving.settings import ServeSettings

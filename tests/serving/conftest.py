@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from prunus.serving.examples import Example
+from prunus.serving.routes.examples import Example
 from tests.makers.live_service import Live, live_service, picture
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
 
-from prunus.serving.examples import Example
+from prunus.serving.routes.examples import Example
 from tests.makers.live_service import Live, live_service, picture
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -17,8 +17,8 @@ from prunus.learning.frozen_features import frozen_classifiers
 from prunus.learning.scoring import net_classifier
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
-from prunus.methods.costs import network_costs
 from prunus.measure.score import FEATURE
+from prunus.methods.costs import network_costs
 from prunus.methods.table import adapt, choose_method
 from prunus.presets import of_any_version
 from prunus.probabilities import Classifier, crop_probabilities

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from prunus.errors import PrunusError
-from prunus.serving.app import make_app
-from prunus.serving.connections import guarded
+from prunus.serving.guarding.connections import guarded
+from prunus.serving.routes.app import make_app
 from prunus.serving.service import Service
 from prunus.serving.settings import ServeSettings
 

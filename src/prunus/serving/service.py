@@ -7,14 +7,14 @@ from starlette.requests import Request
 from prunus.bundle.bundle import Bundle
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.runtime.predictor import Predictor
-from prunus.serving.admission import Admission
 from prunus.serving.answers import DomainAnswer, DomainsAnswer, ExampleAnswer, LimitsAnswer
-from prunus.serving.batcher import Batcher
-from prunus.serving.examples import Example, Examples
+from prunus.serving.computing.batcher import Batcher
+from prunus.serving.computing.ranking import ranking_with
+from prunus.serving.computing.workers import Workers
+from prunus.serving.guarding.admission import Admission
 from prunus.serving.metrics import Metrics
-from prunus.serving.ranking import ranking_with
+from prunus.serving.routes.examples import Example, Examples
 from prunus.serving.settings import ServeSettings
-from prunus.serving.workers import Workers
 
 DECODERS = 2  # threads; each may hold one decoded image of the largest size
 STOP_SECONDS = 5.0  # time for threads to finish after the last response

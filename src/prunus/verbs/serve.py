@@ -25,7 +25,7 @@ def serve(
     settings = settings or ServeSettings()
     predictor = Predictor(model, settings.threads)
     try:
-        from prunus.serving.examples import read_examples  # noqa: PLC0415  # an extra
+        from prunus.serving.routes.examples import read_examples  # noqa: PLC0415  # an extra
         from prunus.serving.server import run_service  # noqa: PLC0415
         from prunus.serving.service import make_service  # noqa: PLC0415
     except ModuleNotFoundError as error:

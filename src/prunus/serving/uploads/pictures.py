@@ -9,8 +9,8 @@ from prunus.arrays import Floats
 from prunus.errors import DataError
 from prunus.images import FORMATS, Preprocess, crop_windows, read_image
 from prunus.serving.refusals import Refusal
-from prunus.serving.scans import count_scans
-from prunus.serving.uploads import Upload
+from prunus.serving.uploads.parsing import Upload
+from prunus.serving.uploads.scans import count_scans
 
 ANIMATED = ("PNG", "WEBP")  # a JPEG with several pictures is a photograph of a phone: the first one is used
 MAX_SCANS = 100  # encoders write about 10

@@ -10,10 +10,10 @@ from fastapi.routing import APIRoute
 from pydantic import Field, TypeAdapter, ValidationError
 
 from prunus.serving.answers import ErrorAnswer, PredictAnswer
-from prunus.serving.predicting import predict
 from prunus.serving.refusals import Refusal
+from prunus.serving.routes.predicting import predict
 from prunus.serving.service import service_of
-from prunus.serving.uploads import FIELD
+from prunus.serving.uploads.parsing import FIELD
 
 MAX_TOP = 1000
 DEFAULT_TOP = 5

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
 from prunus.serving.answers import DomainsAnswer, HealthAnswer
-from prunus.serving.documentation import documentation_page
 from prunus.serving.page import PAGE_HEADERS, page_file
-from prunus.serving.prediction_route import add_prediction
 from prunus.serving.refusals import Refusal
+from prunus.serving.routes.documentation import documentation_page
+from prunus.serving.routes.prediction import add_prediction
 from prunus.serving.service import service_of
 from prunus.version import __version__
 

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from prunus.serving.refusals import Refusal
-from prunus.serving.routes import router
+from prunus.serving.routes.others import router
 from prunus.serving.service import Service
 from prunus.version import __version__
 

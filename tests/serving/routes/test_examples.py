@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prunus.errors import DataError
-from prunus.serving.examples import MAX_BYTES, read_examples
+from prunus.serving.routes.examples import MAX_BYTES, read_examples
 from tests.makers.live_service import picture
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from prunus.serving.batcher import Batcher
-from prunus.serving.decoding import Decoded
-from prunus.serving.ranking import Job, Outcome, Ranked, Ranking
+from prunus.serving.computing.batcher import Batcher
+from prunus.serving.computing.ranking import Job, Outcome, Ranked, Ranking
 from prunus.serving.refusals import Refusal
+from prunus.serving.uploads.decoding import Decoded
 
 LONG = 60.0  # a window that a test never waits for
 

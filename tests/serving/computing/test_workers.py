@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from prunus.serving.workers import Workers
+from prunus.serving.computing.workers import Workers
 
 STUCK = """
 import threading
-from prunus.serving.workers import Workers
+from prunus.serving.computing.workers import Workers
 workers, started = Workers(1, "stuck"), threading.Event()
 workers.submit(lambda: (started.set(), threading.Event().wait()))
 started.wait()

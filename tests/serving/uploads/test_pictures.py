@@ -8,8 +8,8 @@ import zlib
 import pytest
 from PIL import Image
 
-from prunus.serving.pictures import label_of
-from prunus.serving.uploads import Upload
+from prunus.serving.uploads.parsing import Upload
+from prunus.serving.uploads.pictures import label_of
 from tests.makers.live_service import Live, encode, picture, scan_bomb
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from prunus.serving.ranking import Job, Outcome, Ranked, Work
-from prunus.serving.workers import Workers
+from prunus.serving.computing.ranking import Job, Outcome, Ranked, Work
+from prunus.serving.computing.workers import Workers
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from prunus.serving.connections import GuardedConnection
-from prunus.serving.examples import Example
+from prunus.serving.guarding.connections import GuardedConnection
+from prunus.serving.routes.examples import Example
 from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until
 
 

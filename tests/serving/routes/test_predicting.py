@@ -12,9 +12,9 @@ import httpx
 import numpy as np
 import pytest
 
-from prunus.serving.predicting import most_probable
-from prunus.serving.ranking import Ranking
+from prunus.serving.computing.ranking import Ranking
 from prunus.serving.refusals import Refusal
+from prunus.serving.routes.predicting import most_probable
 from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from prunus.arrays import Floats
 from prunus.probabilities import softmax
 from prunus.runtime.predictor import Predictor
-from prunus.serving.decoding import Decoded, NotSmall
 from prunus.serving.refusals import Refusal
+from prunus.serving.uploads.decoding import Decoded, NotSmall
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prunus.serving.refusals import Refusal
-from prunus.serving.uploads import Upload, boundary_of, split_uploads
+from prunus.serving.uploads.parsing import Upload, boundary_of, split_uploads
 
 
 def _form(*parts: tuple[str, bytes], end: bytes = b"--b--\r\n") -> bytes:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from prunus.images import read_image
-from prunus.serving.decoding import Decoded, NotSmall
-from prunus.serving.ranking import Job, Ranked, order_classes, ranking_with
+from prunus.serving.computing.ranking import Job, Ranked, order_classes, ranking_with
 from prunus.serving.refusals import Refusal
+from prunus.serving.uploads.decoding import Decoded, NotSmall
 from tests.makers.live_service import GatedPredictor, picture, write_model
 
 

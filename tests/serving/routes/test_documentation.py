@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prunus.serving.documentation import documentation_page
+from prunus.serving.routes.documentation import documentation_page
 from tests.makers.live_service import Live
 
 

@@ -11,14 +11,14 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from prunus.errors import UnknownNameError
-from prunus.serving.admission import Load
 from prunus.serving.answers import ClassAnswer, ImageAnswer, PredictAnswer
-from prunus.serving.deadline import Deadline
-from prunus.serving.decoding import SMALL_BYTES, Body, NotSmall, decode, decode_small
-from prunus.serving.ranking import Job, Ranked, Ranking
+from prunus.serving.computing.ranking import Job, Ranked, Ranking
+from prunus.serving.guarding.admission import Load
+from prunus.serving.guarding.deadline import Deadline
 from prunus.serving.refusals import Refusal, overloaded
 from prunus.serving.service import Service
-from prunus.serving.uploads import boundary_of
+from prunus.serving.uploads.decoding import SMALL_BYTES, Body, NotSmall, decode, decode_small
+from prunus.serving.uploads.parsing import boundary_of
 
 CLIENT_GONE = 499  # not standard, but used by proxies
 GONE = "the client closed the connection"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from prunus.serving.deadline import LATE_SECONDS, Deadline
+from prunus.serving.guarding.deadline import LATE_SECONDS, Deadline
 from prunus.serving.refusals import Refusal
 
 LATE = Refusal(408, "too slow")

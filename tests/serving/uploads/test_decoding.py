@@ -5,8 +5,8 @@ from __future__ import annotations
 from PIL import Image
 
 from prunus.images import Preprocess
-from prunus.serving.decoding import SMALL_BYTES, SMALL_PIXELS, Body, NotSmall, decode, decode_small
 from prunus.serving.settings import ServeSettings
+from prunus.serving.uploads.decoding import SMALL_BYTES, SMALL_PIXELS, Body, NotSmall, decode, decode_small
 from tests.makers.live_service import Live, encode, picture, scan_bomb
 
 

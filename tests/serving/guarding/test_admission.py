@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prunus.serving.admission import Admission
+from prunus.serving.guarding.admission import Admission
 from prunus.serving.refusals import Refusal
 
 

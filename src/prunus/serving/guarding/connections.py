@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from prunus.serving.deadline import LATE_SECONDS
+from prunus.serving.guarding.deadline import LATE_SECONDS
 from prunus.serving.refusals import overloaded
 from prunus.serving.settings import ServeSettings
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from prunus.arrays import Floats
 from prunus.images import Preprocess
-from prunus.serving.pictures import label_of, open_picture, prepare
-from prunus.serving.scans import count_scans
 from prunus.serving.settings import ServeSettings
-from prunus.serving.uploads import Upload, split_uploads
+from prunus.serving.uploads.parsing import Upload, split_uploads
+from prunus.serving.uploads.pictures import label_of, open_picture, prepare
+from prunus.serving.uploads.scans import count_scans
 
 SMALL_BYTES = 256 * 1024
 SMALL_PIXELS = 500_000  # in all images of a request; they take a few milliseconds to decode

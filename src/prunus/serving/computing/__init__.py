@@ -1,0 +1,1 @@
+"""Batches of requests, computed outside the event loop."""

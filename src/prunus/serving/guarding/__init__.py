@@ -1,0 +1,1 @@
+"""What protects the service from clients: limits on connections, requests and time."""

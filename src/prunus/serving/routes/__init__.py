@@ -1,0 +1,1 @@
+"""The routes of the service, what they answer and how they refuse."""
