@@ -30,7 +30,7 @@ EXACT = {"lr": 0.01, "weight_lr": 0.04, "switch_lr": 1e-4}
 MASKS = {"lr": 0.01, "switch_lr": 2e-4, "dual_rate": 0.5}
 # row -> method, budget, settings, taught
 ROWS: dict[str, tuple[str, float, dict[str, float], bool]] = {
-    "finetune": ("finetune", 1.0, {"lr": 0.02, "weight_lr": 0.02}, False),
+    "finetune": ("finetune", 1.0, {"lr": 0.03, "weight_lr": 0.03}, False),
     "ba2-0.25": ("ba2", 0.25, MASKS, False),
     "union-0.25": ("union", 0.25, MASKS, False),
     "exact-0.25": ("exact", 0.25, EXACT, False),

@@ -38,6 +38,8 @@ def test_other_values_stay_as_they_are() -> None:
     ("content", "words"),
     [
         ("25", "percentage"),
+        (25, 'write "25%"'),
+        ("1 MB", 'write \\[budget] bytes = "1 MB"'),
         ({"bytes": "1 MW"}, "kB"),
         ({"bytes": "many"}, "expected a number"),
         ({"macs": "20 X"}, "20 M"),

@@ -116,6 +116,18 @@ def test_the_readme_shows_what_the_demonstration_wrote() -> None:
     assert [name for name, value in shown.items() if value not in text] == []
 
 
+def test_the_page_of_the_exact_method_shows_what_was_measured() -> None:
+    text = (ROOT / "docs" / "exact.md").read_text()
+    results = json.loads((ROOT / "docs" / "results" / "exact" / "study_domains.json").read_text())["results"]
+    means = {row: [] for row in sorted({result["row"] for result in results})}
+    for result in results:
+        means[result["row"]].append(100 * result["mean_accuracy"])
+    assert all(len(seeds) == 3 for seeds in means.values())
+    assert [row for row, seeds in means.items() if f"{sum(seeds) / 3:.2f} %" not in text] == []
+    units = json.loads((ROOT / "docs" / "results" / "exact" / "budget_units.json").read_text())["rows"]
+    assert [row["name"] for row in units if f"{row['bytes']:,} bytes" not in text] == []
+
+
 @pytest.mark.parametrize("name", ["compare", "compare15"])
 def test_the_methods_page_shows_the_tables_that_the_comparisons_wrote(name: str) -> None:
     folder = ROOT / "docs" / "results" / name

@@ -9,9 +9,13 @@ NUMBER = re.compile(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(\S*)\s*")
 
 def parse_share(value: object) -> object:
     """Read a share from text such as "25%"; other values are returned unchanged."""
+    if isinstance(value, (int, float)) and 2 <= value <= 100:
+        raise ValueError(f'expected a share from 0 to 1, got {value}; write "{value:g}%" for a percentage')
     if not isinstance(value, str):
         return value
     number, unit = _split(value)
+    if unit.lower() in {name.lower() for name in BYTES}:
+        raise ValueError(f'expected a share such as 0.25 or "25%", got a size; write [budget] bytes = "{value}"')
     if unit != "%":
         raise ValueError(f'expected a number from 0 to 1 or a percentage such as "25%", got {value!r}')
     return number / 100

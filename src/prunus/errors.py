@@ -57,3 +57,7 @@ class MissingExtraError(PrunusError):
         super().__init__(
             f"{purpose} needs {package}, which is not installed; install it with: pip install 'prunus[{extra}]'"
         )
+
+
+class BudgetWarning(UserWarning):
+    """A written model is larger than its recipe or the dense network suggests."""

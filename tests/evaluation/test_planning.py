@@ -75,6 +75,7 @@ def test_the_limit_that_is_used_most_is_named(make_recipe: MakeRecipe) -> None:
     assert plan.binding == "macs"
     assert 980_000 <= max(domain.macs for domain in plan.domains.values()) <= 1_000_000
     assert plan.kernels < 0.9 * KERNELS
+    assert plan_recipe(make_recipe(budget={"bytes": "100 MB"})).binding is None  # all of the network is within it
     own = plan_recipe(make_recipe(budget={"kernels": 0.5, "macs": {"signs": "1 M"}}))
     assert own.domains["signs"].macs <= 1_000_000 < own.domains["birds"].macs
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 from prunus.budgets.keeper import Keeper
 from prunus.budgets.limits import Usage
 from prunus.config import Training
+from prunus.errors import BudgetWarning
 from prunus.measure.budget import LimitUse
 from prunus.recipes import parse_recipe
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
@@ -43,6 +44,9 @@ def test_nothing_is_said_about_a_good_run() -> None:
     ending = Ending(10, dict.fromkeys(DOMAINS, GOOD_DOMAIN), union=0.25, has_switches=True)
     assert find_problems(ending, GOOD, LIMIT) == ()
     assert find_problems(ending, {}, None) == ()  # a method without switches
+    empty = {"last": [0.0, 0.0]}
+    assert "set a larger budget or" in find_problems(ending, GOOD | empty, None)[0]  # kept by construction
+    assert "budget" not in find_problems(ending, GOOD | empty, None, has_budget=False)[0]
     unknown = replace(GOOD_DOMAIN, validation_accuracy=None, frozen_accuracy=None, validation_images=0)
     assert find_problems(replace(ending, domains=dict.fromkeys(DOMAINS, unknown)), GOOD, LIMIT) == ()
 
@@ -266,7 +270,9 @@ def test_a_run_that_is_too_short_says_so_early_at_its_end_and_when_it_is_pruned(
     ending = RunFolder(tmp_path / "run").read_ending()
     assert ending is not None
     assert list(ending.findings) == later
-    pruned = find_problems_of_file(prune(tmp_path / "run", tmp_path / "model.prunus"))
+    with pytest.warns(BudgetWarning, match=r"model\.prunus: the file is larger than the dense network"):
+        model = prune(tmp_path / "run", tmp_path / "model.prunus")
+    pruned = find_problems_of_file(model)
     assert pruned[0].startswith(over)
     assert pruned[1].startswith("the file is larger than the dense network")
     assert len(find_problems_of_file(prune(tmp_path / "run", tmp_path / "half.prunus", "float16"))) == 1

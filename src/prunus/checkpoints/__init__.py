@@ -1,1 +1,1 @@
-"""The saved state of a training run, its identity, and what a model file tells about it."""
+"""The saved state of a training run, its identity, and what a model file records of it."""

@@ -1,4 +1,4 @@
-"""What a model file tells about the run it was made from."""
+"""What a model file records of the run that it was made from."""
 
 from pathlib import Path
 

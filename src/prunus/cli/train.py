@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -13,7 +14,7 @@ import prunus
 from prunus.cli.options import AsJson, Device, NoCache, Overrides
 from prunus.cli.output import make_table, show
 from prunus.cli.progress import TrainingProgress
-from prunus.errors import RecipeError
+from prunus.errors import BudgetWarning, RecipeError
 from prunus.measure.budget import in_words
 from prunus.recipes import load_stored_recipe
 from prunus.report.plan import plan_view
@@ -115,7 +116,9 @@ def prune(
     from prunus.measure.bundle_cost import bundle_costs
     from prunus.verbs.prune import find_problems, limits_of_file
 
-    path = prunus.prune(run, out, cast("DType | None", dtype))  # any other is refused
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)  # printed below
+        path = prunus.prune(run, out, cast("DType | None", dtype))  # any other is refused
     bundle = read_bundle(path)
     costs = bundle_costs(bundle)
     kept = sum(layer.union for layer in costs.layers)

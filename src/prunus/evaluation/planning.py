@@ -17,7 +17,7 @@ from prunus.data.layouts import open_domain
 from prunus.data.schedule import num_steps
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
-from prunus.measure.budget import LimitUse, Plan, PlannedDomain
+from prunus.measure.budget import LimitUse, Plan, PlannedDomain, Unit
 from prunus.measure.cost import CostReport
 from prunus.measure.inspection import titled_parts
 from prunus.methods.costs import dense_costs, network_costs
@@ -88,11 +88,22 @@ def plan_recipe(recipe: Recipe) -> Plan:
         dense_bytes=net.dense_bytes(),
         dense_macs=dense.dense_macs(),
         limits=measured.limits,
-        binding=max(measured.limits, key=lambda limit: limit.share).name if measured.limits else None,
+        binding=_binding(measured, dense),
         epochs=recipe.training.num_epochs,
         steps=_steps(recipe, images),
         notes=measured.notes,
     )
+
+
+def _binding(measured: _Measured, dense: CostReport) -> Unit | None:
+    """Return the limit that is used most, if any kernel had to go for it."""
+    if not measured.limits or (measured.usage.kernels == dense.num_kernels() and _all_used(measured.usage, dense)):
+        return None
+    return max(measured.limits, key=lambda limit: limit.share).name
+
+
+def _all_used(usage: Usage, dense: CostReport) -> bool:
+    return all(macs == dense.dense_macs() for macs in usage.macs)
 
 
 def _planned(domain: Domain, images: int, macs: int, dense: CostReport) -> PlannedDomain:

@@ -23,7 +23,7 @@ from prunus.masks.network import MultiDomainNet
 MOST_IMAGES = 256  # of a batch
 MOST_BATCHES = 20  # of a domain
 FEWEST_BATCHES = 8  # of a small domain, whose images are then used several times, with other crops
-FIRST_STEP = 2**40  # no step of a training run has such a number, so the crops are others than in training
+FIRST_STEP = 2**40  # beyond the steps of any run, so that these crops differ from those of training
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ WRITTEN: dict[Unit, tuple[Callable[[int], str], str]] = {
 def write_amount(name: Unit, amount: int) -> str:
     """Write an amount with its unit, as in "18,828 kernels" or "1 MB"."""
     write, noun = WRITTEN[name]
-    return f"{write(amount)}{noun}"
+    return f"{write(amount)}{noun.removesuffix('s') if amount == 1 else noun}"
 
 
 class LimitUse(Result):
@@ -89,7 +89,7 @@ class Plan(Result):
         model_bytes: size of the model file; None where training decides it, or no file can hold the network.
         bytes_by_part: adds up to `model_bytes`.
         limits: what the planned model takes of every limit.
-        binding: name of the limit that is used most.
+        binding: name of the limit that is used most; None where the whole network is within all limits.
         steps: of all epochs.
         notes: sentences for the user.
     """

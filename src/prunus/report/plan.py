@@ -54,6 +54,8 @@ def _limits(plan: Plan) -> list[str]:
         return []
     binding = [limit for limit in plan.limits if limit.name == plan.binding]
     others = [limit for limit in plan.limits if limit.name != plan.binding]
+    if not binding:
+        return [f"no limit removes anything, the whole network is within them: {in_words(others)}"]
     return [
         f"the limit that decides: {in_words(binding)}",
         *([f"other limits: {in_words(others)}"] if others else []),

@@ -45,11 +45,15 @@ def limit_of(recipe: Recipe) -> Limit | None:
     return Limit(share, chosen.sharing == "union") if is_asked and share is not None else None
 
 
-def find_problems(ending: Ending, layers: LayerUsage, limit: Limit | None) -> tuple[str, ...]:
-    """Return a sentence about everything that is wrong with a finished run."""
+def find_problems(ending: Ending, layers: LayerUsage, limit: Limit | None, has_budget: bool = True) -> tuple[str, ...]:
+    """Return a sentence about everything that is wrong with a finished run.
+
+    Args:
+        has_budget: whether the recipe of the method has one, which a user can raise.
+    """
     usages = {name: domain.usage for name, domain in ending.domains.items()}
     return (
-        *switched_off(list(usages), layers, has_budget=limit is not None),
+        *switched_off(list(usages), layers, has_budget=has_budget),
         *inaccurate(ending.domains),
         *over_budget(usages, ending.union, limit),
     )

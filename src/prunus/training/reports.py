@@ -17,6 +17,7 @@ from torch import Tensor
 from prunus.arrays import Integers
 from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner
+from prunus.methods.table import choose_method
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport
 from prunus.training.findings import LayerUsage, find_problems, limit_of
 
@@ -144,7 +145,7 @@ def describe_ending(
             usage, chance, held_out, validation.get(domain.name), frozen.get(domain.name)
         )
     ending = Ending(step, domains, mask_DK.any(0).double().mean().item(), switches is not None)
-    return replace(ending, findings=find_problems(ending, _layer_usage(learner), limit_of(learner.recipe)))
+    return replace(ending, findings=_problems(ending, learner))
 
 
 def chance_accuracy(labels: Integers, num_classes: int) -> float:
@@ -157,3 +158,8 @@ def _layer_usage(learner: Learner) -> LayerUsage:
     if switches is None or not switches.zeroes_weights:
         return {}
     return {name: mask.flatten(1).double().mean(1).tolist() for name, mask in switches.layer_masks().items()}
+
+
+def _problems(ending: Ending, learner: Learner) -> tuple[str, ...]:
+    has_budget = choose_method(learner.recipe).method.has_budget
+    return find_problems(ending, _layer_usage(learner), limit_of(learner.recipe), has_budget)

@@ -1,12 +1,13 @@
 """Write a run as one small model file."""
 
+import warnings
 from pathlib import Path
 
 from prunus.arrays import DType
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.config import Recipe
-from prunus.errors import BundleError
+from prunus.errors import BudgetWarning, BundleError
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.packing import pack_run
 from prunus.measure.budget import LimitUse
@@ -21,6 +22,8 @@ from prunus.training.run import open_run
 def prune(run: str | Path, out: str | Path, dtype: DType | None = None) -> Path:
     """Drop every kernel that no domain of a run uses and write the rest to one file.
 
+    A file that exceeds its budget, or the size of the dense network, is written with a warning.
+
     Args:
         dtype: how weights are stored: float32, float16 or bfloat16 (default: the recipe's).
     """
@@ -28,6 +31,8 @@ def prune(run: str | Path, out: str | Path, dtype: DType | None = None) -> Path:
         raise BundleError(f"{out} is a folder; name the file to write, such as {Path(out) / 'model.prunus'}")
     trained = open_run(Path(run), device="cpu")
     write_bundle(Path(out), pack_run(trained), dtype or trained.recipe.dtype)
+    for problem in find_problems(Path(out)):
+        warnings.warn(f"{out}: {problem}", BudgetWarning, stacklevel=2)
     return Path(out)
 
 
