@@ -119,7 +119,7 @@ def test_the_readme_shows_what_the_demonstration_wrote() -> None:
 def test_the_page_of_the_exact_method_shows_what_was_measured() -> None:
     text = (ROOT / "docs" / "exact.md").read_text()
     results = json.loads((ROOT / "docs" / "results" / "exact" / "study_domains.json").read_text())["results"]
-    means = {row: [] for row in sorted({result["row"] for result in results})}
+    means: dict[str, list[float]] = {row: [] for row in sorted({result["row"] for result in results})}
     for result in results:
         means[result["row"]].append(100 * result["mean_accuracy"])
     assert all(len(seeds) == 3 for seeds in means.values())
