@@ -173,5 +173,5 @@ def upload(content: bytes, name: str = "x.png") -> bytes:
 
 
 def request(body: bytes, path: str = "/predict/{domain}", kind: str = KIND) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body

@@ -135,8 +135,16 @@ def live_service(folder: Path, examples: Examples | None = None, **settings: Any
 
 def half_request(length: int = 1000) -> bytes:
     """Write the head of an upload, and a little of its body."""
-    head = f"POST /predict/birds HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n"
+    head = f"POST /predict/birds HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n"
     return (head + "Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n").encode()
+
+
+def upload(content: bytes, padding: int = 0) -> bytes:
+    """Write a complete upload of one file, as sent over a connection."""
+    part = b'--b\r\nContent-Disposition: form-data; name="images"; filename="x"\r\n\r\n'
+    body = part + bytes(padding) + content + b"\r\n--b--\r\n"
+    head = f"POST /predict/birds HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Content-Type: multipart/form-data; boundary=b\r\n\r\n" + body
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -19,6 +19,6 @@ class Refusal(Exception):  # noqa: N818  # not a failure of the service
             self.headers["Connection"] = "close"
 
 
-def overloaded(what: str) -> Refusal:
+def overloaded(what: str, hang_up: bool = False) -> Refusal:
     """Return the refusal of a service that is overloaded."""
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"the service is busy: {what}; try again in a moment")
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"the service is busy: {what}; try again in a moment", hang_up)

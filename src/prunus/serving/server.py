@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from prunus.errors import PrunusError
-from prunus.serving.guarding.connections import guarded
+from prunus.serving.guarding.connections import Guard, guarded
 from prunus.serving.routes.app import make_app
 from prunus.serving.service import Service
 from prunus.serving.settings import ServeSettings
@@ -72,7 +72,7 @@ def make_server(service: Service, ready: Callable[[], None]) -> Server:
     settings = service.settings
     config = uvicorn.Config(
         make_app(service),
-        http=guarded(settings),
+        http=guarded(Guard(settings.request_seconds, settings.max_connections, service.admission.arrivals)),
         ws="none",
         log_level="error",
         access_log=False,

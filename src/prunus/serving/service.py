@@ -47,12 +47,12 @@ class Service:
 
 def make_service(name: str, predictor: Predictor, settings: ServeSettings, examples: Examples) -> Service:
     """Build a service for a model."""
-    admission = Admission(settings.max_queue, settings.max_held_bytes)
+    admission = Admission(settings.max_queue, settings.max_held_bytes, settings.min_bytes_per_second)
     batcher = Batcher(
         ranking_with(predictor, settings.batch_images),
         settings.batch_images,
         settings.batch_ms / 1000,
-        lambda: admission.arriving > 0,
+        admission.expects_more,
     )
     metrics = Metrics(lambda: admission.requests, lambda: admission.bytes)
     batcher.on_batch = metrics.batch

@@ -14,10 +14,10 @@ import pytest
 
 from prunus.serving.guarding.connections import GuardedConnection
 from prunus.serving.routes.examples import Example
-from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until
+from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until, upload
 
 
-@pytest.mark.parametrize("start", [b"", b"POST /pre", b"GET /health HTTP/1.1\r\nHost: x\r\n"])
+@pytest.mark.parametrize("start", [b"", b"POST /pre", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"])
 def test_a_connection_on_which_no_request_comes_is_closed(tmp_path: Path, start: bytes) -> None:
     with live_service(tmp_path, request_seconds=0.3) as live, live.connect() as silent:
         silent.sendall(start)
@@ -42,7 +42,7 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
 
 
 LARGE = {"birds": [Example("owl", bytes(1_000_000), "image/png")]}
-MUCH = b"GET /examples/birds/0 HTTP/1.1\r\nHost: x\r\n\r\n" * 50
+MUCH = b"GET /examples/birds/0 HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
 
 
 def _never_reads(live: Live) -> socket.socket:
@@ -75,7 +75,7 @@ def test_who_asks_and_never_reads_is_cut_off(tmp_path: Path) -> None:
 
 def test_who_reads_what_was_asked_for_at_once_gets_all_of_it(tmp_path: Path) -> None:
     with live_service(tmp_path, LARGE) as live, live.connect() as late:
-        late.sendall(MUCH + b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        late.sendall(MUCH + b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         until(lambda: _deaf(live) == 1)
         found = read_all(late)
         assert found.count(b"HTTP/1.1 200 ") == 51
@@ -85,7 +85,7 @@ def test_who_reads_what_was_asked_for_at_once_gets_all_of_it(tmp_path: Path) -> 
 def test_who_asks_far_ahead_of_the_answers_is_cut_off(tmp_path: Path) -> None:
     with live_service(tmp_path) as live, live.connect() as hasty:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            hasty.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000)
+            hasty.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20_000)
         assert read_all(hasty).count(b"HTTP/1.1 200 ") < 20_000
         assert live.client.get("/health").status_code == 200
 
@@ -110,21 +110,90 @@ def test_connections_that_come_at_the_same_moment_do_not_count_on_the_same_place
         loop.call_soon_threadsafe(time.sleep, 0.5)  # whoever comes meanwhile is met in one turn of the loop
         together = [stack.enter_context(live.connect()) for _ in range(4)]
         for each in together:
-            each.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            each.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert [each.recv(12) for each in together] == [b"HTTP/1.1 200"] * 4
         assert len(connections) == 4
 
 
-def test_a_connection_too_many_is_told_to_come_later(tmp_path: Path) -> None:
+def test_a_connection_too_many_is_told_to_come_later_unless_it_asks_for_the_health(tmp_path: Path) -> None:
     with live_service(tmp_path, max_connections=5) as live, ExitStack() as stack:
-        for _ in range(5):
-            stack.enter_context(live.connect()).sendall(half_request())
-        until(lambda: live.service.admission.bytes == 5 * len(b"--b\r\n"))
-        refused = live.client.get("/health")
-        assert refused.status_code == 503
-        assert "too many connections" in refused.json()["error"]
+        live.predictor.gate.clear()
+        waiting = [stack.enter_context(live.connect()) for _ in range(5)]
+        for connection in waiting:
+            connection.sendall(upload(picture(1)))
+        until(lambda: live.service.admission.requests == 5)
+        for _ in range(20):
+            with httpx.Client(base_url=live.client.base_url, timeout=60) as client:
+                refused = client.get("/domains")
+                assert refused.status_code == 503
+                assert "too many connections" in refused.json()["error"]
+                assert refused.headers["connection"] == "close"
+            with httpx.Client(base_url=live.client.base_url, timeout=60) as client:
+                assert client.get("/health").status_code == 200
+        live.predictor.gate.set()
+        assert all(connection.recv(12) == b"HTTP/1.1 200" for connection in waiting)
         stack.close()
-        until(lambda: live.client.get("/health").status_code == 200)
+        until(lambda: live.client.get("/domains").status_code == 200)
+
+
+def test_requests_that_are_still_arriving_make_room_and_are_told_why(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_connections=5) as live, ExitStack() as stack:
+        slow = [stack.enter_context(live.connect()) for _ in range(30)]
+        for connection in slow:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(half_request())
+        for seed in range(10):
+            with httpx.Client(base_url=live.client.base_url, timeout=60) as client:
+                assert client.get("/health").status_code == 200
+                assert client.post("/predict/birds", files={"images": picture(seed)}).status_code == 200
+        assert len(live.server.server_state.connections) <= 5
+        assert b"arrives too slowly" in b"".join(map(_read_now, slow))
+
+
+def test_a_request_that_arrives_fast_stays_while_slow_ones_go(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_connections=4, min_bytes_per_second=1000) as live, ExitStack() as stack:
+        body = upload(picture(1), padding=200_000)
+        fast = stack.enter_context(live.connect())
+        fast.sendall(body[:100_000])
+        until(lambda: live.service.admission.arrivals.bytes > 90_000)
+        for _ in range(40):
+            stack.enter_context(live.connect()).sendall(half_request())
+        fast.sendall(body[100_000:])
+        assert fast.recv(12) == b"HTTP/1.1 415"  # complete, though no image
+
+
+def test_a_body_that_comes_too_slowly_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prunus.serving.guarding.arrivals.GRACE_SECONDS", 0.5)
+    with live_service(tmp_path) as live, live.connect() as slow:
+        slow.sendall(half_request())
+        answer = read_all(slow)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"at least 1,000 bytes per second are expected" in answer
+        assert answer.endswith(b"}")
+        until(lambda: live.service.admission.bytes == 0)
+        live.assert_right(picture(1))
+
+
+def test_a_body_that_waits_behind_another_request_is_not_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prunus.serving.guarding.arrivals.GRACE_SECONDS", 2.0)
+    with live_service(tmp_path) as live, live.connect() as client:
+        live.predictor.gate.clear()
+        second = upload(picture(2))
+        client.sendall(upload(picture(1)) + second[:-10])
+        time.sleep(1.5)
+        live.predictor.gate.set()
+        assert _read_response(client).startswith(b"HTTP/1.1 200 ")
+        time.sleep(1.2)
+        client.sendall(second[-10:])
+        assert _read_response(client).startswith(b"HTTP/1.1 200 ")
+
+
+def _read_now(connection: socket.socket) -> bytes:
+    connection.setblocking(False)
+    try:
+        return connection.recv(65536)
+    except (BlockingIOError, ConnectionResetError):
+        return b""
 
 
 def test_the_connection_that_was_idle_longest_is_closed_first(tmp_path: Path) -> None:
@@ -140,7 +209,7 @@ def test_the_connection_that_was_idle_longest_is_closed_first(tmp_path: Path) ->
             assert _read_response(connection).startswith(b"HTTP/1.1 200 ")
 
 
-HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def _answered_in_time(live: Live, stack: ExitStack) -> socket.socket:

@@ -141,11 +141,26 @@ def test_who_hangs_up_in_the_middle_of_an_upload_leaves_nothing_behind(tmp_path:
         until(lambda: (live.service.admission.bytes, live.service.admission.requests) == (0, 0))
 
 
-def test_uploads_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
+def test_uploads_that_fill_the_memory_while_they_arrive_make_room_for_those_that_are_complete(tmp_path: Path) -> None:
     with live_service(tmp_path, max_held_mb=1, max_upload_mb=0.9) as live, live.connect() as large:
         large.sendall(half_request(850_000) + bytes(700_000))
+        until(lambda: live.service.admission.bytes > 600_000)
+        assert live.predict(bytes(500_000)).status_code == 415  # read whole, though no image
+        answer = read_all(large)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"its memory is full, and this request was the slowest to arrive" in answer
+        live.assert_right(picture(1))
+        assert live.service.admission.bytes == 0
+
+
+def test_complete_uploads_that_would_fill_the_memory_are_refused(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    with live_service(tmp_path, max_held_mb=1, max_upload_mb=0.9) as live:
+        live.predictor.gate.clear()
+        accepted = pool.submit(live.predict, picture(1) + bytes(700_000))  # what follows the image is ignored
         until(lambda: live.service.admission.bytes > 600_000)
         refused = live.predict(bytes(500_000))
         assert refused.status_code == 503
         assert "requests already hold" in refused.json()["error"]
+        live.predictor.gate.set()
+        assert accepted.result().status_code == 200
         live.assert_right(picture(1))

@@ -2,44 +2,59 @@
 
 import asyncio
 import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 from starlette.responses import JSONResponse
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from prunus.serving.guarding.arrivals import Arrival, Arrivals
 from prunus.serving.guarding.deadline import LATE_SECONDS
-from prunus.serving.refusals import overloaded
-from prunus.serving.settings import ServeSettings
+from prunus.serving.refusals import Refusal, overloaded
 
 MAX_HEAD_BYTES = 64 * 1024  # request line and headers
 MAX_AHEAD = 100  # pipelined requests without a response; a single read may contain thousands
+HEALTH = b"/health"
+CROWDED = "too many connections are open"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What all connections of a service share."""
+
+    request_seconds: float
+    max_connections: int
+    arrivals: Arrivals
 
 
 class GuardedConnection(HttpToolsProtocol):
     """A connection that is closed if its client sends no request, an endless one, or does not read the response.
 
-    While the application works on a request, the application's own limits apply.
+    While the application works on a complete request, the application's own limits apply.
     """
 
-    settings: ClassVar[ServeSettings]
+    guard: ClassVar[Guard]
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the idle timer; at the connection limit, close the longest idle connection or answer with 503."""
+        """Start the idle timer; at the connection limit, close the connection that is of least use."""
         super().connection_made(transport)
         # asyncio does not set this for listeners passed to it; short responses would be delayed by 40 ms
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._active_at = self.loop.time()
         self._head_bytes = 0
         self._aborted = False
-        self._start_timer(self.settings.request_seconds)
-        if len(self.connections) > self.settings.max_connections and not self._make_room():
-            self.app = too_many_connections
+        self._arrival: Arrival | None = None
+        self._start_timer(self.guard.request_seconds)
+        self._crowded = not self._make_room()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
+        self._end_arrival()
         super().connection_lost(exc)
 
     @override
@@ -57,17 +72,33 @@ class GuardedConnection(HttpToolsProtocol):
             return
         self._active_at = self.loop.time()
         self._head_bytes = 0
+        if self._crowded:
+            self._crowded = not self._make_room()
+        refusal = self._refusal()
+        self.app = self.config.loaded_app if refusal is None else refusing(refusal)
         super().on_headers_complete()
+        self._arrival = self.guard.arrivals.begin(self.loop, self.give_up)
 
     @override
     def on_body(self, body: bytes) -> None:
-        """Reset the size of the head, because these bytes belong to a body."""
+        """Count the bytes of a body, which do not belong to a head."""
         self._head_bytes = 0
         super().on_body(body)
+        if self._arrival is not None:
+            self.guard.arrivals.add(self._arrival, len(body), self.loop.time())
+
+    @override
+    def on_message_complete(self) -> None:
+        self._end_arrival()
+        super().on_message_complete()
 
     @override
     def on_response_complete(self) -> None:
         self._active_at = self.loop.time()
+        if self.cycle.response_complete:
+            self._end_arrival()  # the rest of the body is not kept
+        elif self._arrival is not None:
+            self._arrival.restart(self._active_at)  # it could not be sent before
         super().on_response_complete()
 
     @override
@@ -82,24 +113,62 @@ class GuardedConnection(HttpToolsProtocol):
         super().resume_writing()
 
     @property
+    def evictable(self) -> bool:
+        """Return whether the connection is open and no complete request on it waits for its response."""
+        return not self._aborted and (not self._working or (self._arrival is not None and not self.pipeline))
+
+    def useful_at(self, now: float) -> tuple[float, float]:
+        """Return when the connection was last of use, and the rate of its body: the lowest is closed first."""
+        if self._arrival is None or not self._working:
+            return self._active_at, 0.0
+        return self.guard.arrivals.useful_at(self._arrival, now)
+
+    def give_up(self, refusal: Refusal) -> None:
+        """Answer a request that is still arriving with a refusal, and close the connection."""
+        self._end_arrival()
+        if not self._working or self.cycle.response_started:
+            self._abort()
+            return
+        self._aborted = True
+        self.transport.write(encode_refusal(refusal, self.server_state.default_headers))
+        self.transport.close()
+
+    def evict(self) -> None:
+        """Close the connection to make room for another one."""
+        if self._arrival is not None and self._working:
+            self.guard.arrivals.give_up(self._arrival, overloaded(f"{CROWDED}, and this request arrives too slowly"))
+        else:
+            self._abort()
+
+    @property
     def _working(self) -> bool:
         if self.flow.write_paused or self.transport.is_closing():
             return False
         return self.cycle is not None and not self.cycle.response_complete
+
+    def _refusal(self) -> Refusal | None:
+        """Return the refusal of a request that the application shall not see."""
+        if self._crowded and self.url.partition(b"?")[0] != HEALTH:
+            return overloaded(CROWDED, hang_up=True)
+        return None
+
+    def _end_arrival(self) -> None:
+        if self._arrival is not None:
+            self.guard.arrivals.end(self._arrival)
+            self._arrival = None
 
     def _abort(self) -> None:
         self._aborted = True  # the server lists it until the event loop has closed it
         self.transport.abort()
 
     def _make_room(self) -> bool:
-        """Close the longest idle connection, and return whether the number of connections is within the limit."""
-        guarded_ones = (other for other in self.connections if isinstance(other, GuardedConnection))
-        left = [other for other in guarded_ones if not other._aborted]
-        idle = [other for other in left if other is not self and not other._working]
-        if len(left) > self.settings.max_connections and idle:
-            min(idle, key=lambda other: other._active_at)._abort()
+        """Close the connection of least use, and return whether the number of connections is within the limit."""
+        if len(self.connections) <= self.guard.max_connections:
             return True
-        return len(left) <= self.settings.max_connections
+        left = [other for other in self.connections if isinstance(other, GuardedConnection) and not other._aborted]
+        if len(left) <= self.guard.max_connections:
+            return True
+        return evict_one((other for other in left if other is not self), self.loop.time())
 
     def _start_timer(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._check_idle, self.loop.time() + seconds)
@@ -108,20 +177,39 @@ class GuardedConnection(HttpToolsProtocol):
         now = self.loop.time()
         if now > due + LATE_SECONDS:  # the whole process was suspended, so the client's bytes could not be read
             self._active_at = now
-        rest = self._active_at + self.settings.request_seconds - now
+        rest = self._active_at + self.guard.request_seconds - now
         if rest <= 0 and not self._working:
             self._abort()
         else:
             self._start_timer(max(rest, 0.1))
 
 
-def guarded(settings: ServeSettings) -> type[GuardedConnection]:
-    """Return the connection class for a service with these settings."""
-    return type("Connection", (GuardedConnection,), {"settings": settings})
+def evict_one(connections: Iterable[GuardedConnection], now: float) -> bool:
+    """Close the connection of least use, and return whether there was one.
+
+    The longest idle one goes first, and a body that arrives too slowly counts as idle from its start. Then the slowest
+    of the bodies that arrive in time follow. A connection with a complete request is never closed.
+    """
+    evictable = [each for each in connections if each.evictable]
+    if evictable:
+        min(evictable, key=lambda each: each.useful_at(now)).evict()
+    return bool(evictable)
 
 
-async def too_many_connections(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  # the server's types
-    """Answer every request on a connection beyond the limit with 503."""
-    refusal = overloaded("too many connections are open")
-    headers = refusal.headers | {"Connection": "close"}
-    await JSONResponse({"error": refusal.message}, refusal.status, headers)(scope, receive, send)
+def guarded(guard: Guard) -> type[GuardedConnection]:
+    """Return the connection class of a service."""
+    return type("Connection", (GuardedConnection,), {"guard": guard})
+
+
+def refusing(refusal: Refusal) -> Any:  # noqa: ANN401  # an application in the server's types
+    """Return an application that answers every request with a refusal."""
+    return JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
+
+
+def encode_refusal(refusal: Refusal, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return a refusal as the bytes of a response after which the connection is closed."""
+    response = JSONResponse({"error": refusal.message}, refusal.status, refusal.headers | {"Connection": "close"})
+    status = HTTPStatus(refusal.status)
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+    lines += [name + b": " + value for name, value in (*headers, *response.raw_headers)]
+    return b"\r\n".join([*lines, b"", bytes(response.body)])

@@ -74,16 +74,16 @@ async def _read_body(request: Request, max_bytes: int, load: Load) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(f"{int(declared):,} bytes", max_bytes)
-    chunks: list[bytes] = []
+    content = bytearray()  # one block that grows: many small ones would stay in the process after the request
     try:
         async for chunk in request.stream():
-            load.add(len(chunk))
-            if load.bytes > max_bytes:
+            content += chunk
+            if len(content) > max_bytes:
                 raise _too_large("more bytes", max_bytes)
-            chunks.append(chunk)
     except ClientDisconnect:
         raise Refusal(CLIENT_GONE, GONE) from None
-    return b"".join(chunks)
+    load.add(len(content))  # while it arrived, its connection counted its bytes
+    return bytes(content)
 
 
 def _too_large(got: str, max_bytes: int) -> Refusal:

@@ -1,0 +1,136 @@
+"""Bodies that are still arriving: how fast each one comes, how many bytes they hold, and which is given up first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+
+from prunus.serving.guarding.deadline import LATE_SECONDS
+from prunus.serving.refusals import Refusal, overloaded
+
+WINDOW_SECONDS = 2.5  # a rate counts the bytes of the last one or two windows
+SHORTEST_SECONDS = 0.1  # the bytes of the first moment do not count as a high rate
+GRACE_SECONDS = 2 * WINDOW_SECONDS  # a body is never too slow before
+SWEEP_SECONDS = 1.0
+GiveUp = Callable[[Refusal], None]
+
+
+class Arrival:
+    """The body of one request while it arrives.
+
+    Args:
+        give_up: answers the request with a refusal and closes its connection.
+    """
+
+    def __init__(self, now: float, give_up: GiveUp) -> None:
+        self.bytes = 0
+        self.give_up = give_up
+        self.restart(now)
+
+    def restart(self, now: float) -> None:
+        """Forget the past, in which the client may not have been able to send."""
+        self.began = now
+        self._before = self._mark = (now, self.bytes)
+
+    def rate(self, now: float) -> float:
+        """Return the bytes per second of the last few seconds."""
+        if now - self._mark[0] >= WINDOW_SECONDS:
+            self._before, self._mark = self._mark, (now, self.bytes)
+        since, counted = self._before
+        return (self.bytes - counted) / max(now - since, SHORTEST_SECONDS)
+
+
+class Arrivals:
+    """All bodies that are arriving; the slowest are given up when they need more bytes than there are.
+
+    Args:
+        max_bytes: the bytes that they may hold together; the complete requests leave more or less of them.
+        min_rate: bytes per second; a slower body is given up after a few seconds.
+    """
+
+    def __init__(self, max_bytes: int, min_rate: float = 0.0) -> None:
+        self.bytes = 0
+        self.given_up = 0
+        self._max_bytes = max_bytes
+        self._min_rate = min_rate
+        self._all: dict[Arrival, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def begin(self, loop: asyncio.AbstractEventLoop, give_up: GiveUp) -> Arrival:
+        """Count a new body."""
+        arrival = Arrival(loop.time(), give_up)
+        self._all[arrival] = None
+        if self._timer is None:
+            self._start_timer(loop)
+        return arrival
+
+    def add(self, arrival: Arrival, count: int, now: float) -> None:
+        """Count bytes of a body; if they are too many, give up the slowest of the other bodies."""
+        if arrival in self._all:
+            arrival.bytes += count
+            self.bytes += count
+            self._fit(now, arrival)
+
+    def end(self, arrival: Arrival) -> None:
+        """Forget a body that is complete or will never be."""
+        if arrival in self._all:
+            del self._all[arrival]
+            self.bytes -= arrival.bytes
+
+    def resize(self, max_bytes: int, now: float) -> None:
+        """Change the bytes that all bodies may hold together."""
+        self._max_bytes = max_bytes
+        self._fit(now, None)
+
+    def useful_at(self, arrival: Arrival, now: float) -> tuple[float, float]:
+        """Return when a body was last of use, and its rate: the lowest is given up first."""
+        rate = arrival.rate(now)
+        return (now if rate >= self._min_rate else arrival.began), rate
+
+    def give_up(self, arrival: Arrival, refusal: Refusal) -> None:
+        """Refuse the request of a body and free its bytes."""
+        self.end(arrival)
+        self.given_up += 1
+        arrival.give_up(refusal)
+
+    def sweep(self, now: float, due: float) -> None:
+        """Give up all bodies that arrive too slowly."""
+        if now > due + LATE_SECONDS:  # the whole process was suspended, so no bytes could be read
+            for arrival in self._all:
+                arrival.restart(now)
+        slow = [each for each in self._all if each.rate(now) < self._min_rate and now - each.began >= GRACE_SECONDS]
+        for arrival in slow:
+            self.give_up(arrival, too_slow(self._min_rate))
+
+    def _fit(self, now: float, keep: Arrival | None) -> None:
+        while self.bytes > self._max_bytes:
+            holding = [each for each in self._all if each.bytes > 0]
+            if len(holding) < 2:
+                break  # the last one may stay: it is at most one request of the largest size
+            others = [each for each in holding if each is not keep]
+            mean = sum(each.bytes for each in others) / len(others)
+            large = [each for each in others if each.bytes >= mean]  # small ones would free too little
+            slowest = min(large, key=lambda each: self.useful_at(each, now))
+            self.give_up(slowest, overloaded("its memory is full, and this request was the slowest to arrive"))
+
+    def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(SWEEP_SECONDS, self._sweep_again, loop, loop.time() + SWEEP_SECONDS)
+
+    def _sweep_again(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._timer = None
+        self.sweep(loop.time(), due)
+        if self._all:
+            self._start_timer(loop)
+
+
+def too_slow(min_rate: float) -> Refusal:
+    """Return the refusal of a body that arrives too slowly."""
+    return Refusal(
+        HTTPStatus.REQUEST_TIMEOUT,
+        f"the request arrives too slowly; at least {min_rate:,.0f} bytes per second are expected",
+        hang_up=True,
+    )
