@@ -24,7 +24,7 @@ settings.register_profile("sweep", deadline=None, max_examples=2000)
 settings.load_profile("tests")
 
 # files that take minutes: started last, one of them would run while the other processes have nothing left to do
-LONGEST = ("test_end_to_end.py", "test_docs.py", "test_ray_tune.py", "test_torchrun.py")
+LONGEST = ("test_demo.py", "test_end_to_end.py", "test_docs.py", "test_ray_tune.py", "test_torchrun.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
