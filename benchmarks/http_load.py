@@ -28,10 +28,11 @@ class Outcome:
     wrong: int = 0
 
 
-def form_request(path: str, name: str, content: bytes) -> bytes:
-    """Return a request that uploads one image."""
+def form_request(path: str, name: str, *contents: bytes) -> bytes:
+    """Return a request that uploads images."""
     head = f'Content-Disposition: form-data; name="images"; filename="{name}"\r\n\r\n'.encode()
-    body = b"--" + BOUNDARY + b"\r\n" + head + content + b"\r\n--" + BOUNDARY + b"--\r\n"
+    body = b"".join(b"--" + BOUNDARY + b"\r\n" + head + content + b"\r\n" for content in contents)
+    body += b"--" + BOUNDARY + b"--\r\n"
     lines = [
         f"POST {path} HTTP/1.1",
         "Host: localhost",

@@ -36,9 +36,11 @@ LEAST_SPEED_UP = 1.5  # of many at a time over one at a time; less is not worth 
 
 
 @contextmanager
-def running_service(model: Path, *options: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """Start a service on any free port, and stop it with SIGTERM."""
-    command = [sys.executable, "-m", "prunus", "serve", str(model), "--port", "0", *options]
+def running_service(
+    model: Path, *options: str, python: Path | None = None
+) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """Start a service on any free port, by default with this Python, and stop it with SIGTERM."""
+    command = [str(python or sys.executable), "-m", "prunus", "serve", str(model), "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
