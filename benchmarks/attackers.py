@@ -21,7 +21,7 @@ from benchmarks.http_load import form_request, read_response
 
 PNG = b"\x89PNG\r\n\x1a\n"
 CLOSED = "closed"  # in place of a status: the service closed the connection without a response
-AGAIN_SECONDS = 0.05  # before a refused client connects again: a client that never waits would only burn its own core
+AGAIN_SECONDS = 1.0  # before a refused client connects again; at once would be another attack, a flood of connections
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import time
@@ -75,8 +76,8 @@ class Client:
             seen.statuses[status] += 1
             seen.wrong += not right
             if not self.keep:
-                line.close()
-        line.close()
+                await line.close()
+        await line.close()
         return seen
 
 
@@ -92,25 +93,27 @@ class Line:
         try:
             status, body = await asyncio.wait_for(self._send(question.request), GIVE_UP_SECONDS)
         except (OSError, EOFError):
-            self.close()
+            await self.close()
             return CLOSED, True
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
-            self.close()
+            await self.close()
             return NONE, True
         return str(status), status != 200 or not question.answer or is_right(json.loads(body), question)
 
     async def _send(self, request: bytes) -> tuple[int, bytes]:
         if self._streams is None or self._streams[0].at_eof():
-            self.close()
+            await self.close()
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
         writer.write(request)
         return await read_response(reader)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
+            with contextlib.suppress(OSError):
+                await self._streams[1].wait_closed()
             self._streams = None
 
 

@@ -27,8 +27,8 @@ from rich.table import Table
 
 from benchmarks.attackers import ATTACKS
 from benchmarks.honest_clients import Client, Seen, ask_all, honest_clients
-from benchmarks.process_memory import PeakMemory, family, memory_mb
-from benchmarks.service_load import running_service
+from benchmarks.process_family import PeakMemory, family, memory_mb
+from benchmarks.service_load import python_of, running_service
 from fuzzing.damage import model as small_model
 from prunus.bundle.file import write_bundle
 from prunus.timing.machine import describe_machine
@@ -46,6 +46,7 @@ class Row:
     """What one kind of client has seen in one phase."""
 
     requests: int
+    unsent: int  # because earlier ones took too long
     p50_ms: float
     p99_ms: float
     max_ms: float
@@ -76,13 +77,10 @@ class Phase:
 
 def row_of(seen: Seen) -> Row:
     """Summarize what a kind of client has seen."""
-    return Row(
-        len(seen.seconds),
-        *(seen.quantile_ms(share) for share in (0.5, 0.99, 1.0)),
-        seen.refused,
-        seen.wrong,
-        dict(seen.statuses),
-    )
+    sent = seen.statuses.total()
+    p50, p99, longest = (seen.quantile_ms(share) for share in (0.5, 0.99, 1.0))
+    unsent = len(seen.seconds) - sent
+    return Row(sent, unsent, p50, p99, longest, seen.refused, seen.wrong, dict(seen.statuses))
 
 
 def attack(name: str, model: Path, python: Path, clients: dict[str, Client], seconds: float) -> Phase:
@@ -173,14 +171,6 @@ def show(title: str, phases: dict[str, Phase]) -> None:
             )
         table.add_section()
     Console(width=120).print(table)
-
-
-def python_of(path: Path) -> Path:
-    """Return the Python of a checkout with an environment, or the path itself if it is a file."""
-    python = path / ".venv" / "bin" / "python" if path.is_dir() else path
-    if not python.exists():
-        sys.exit(f"there is no {python}; name a checkout in which `make setup` was run, or a Python")
-    return python.absolute()
 
 
 def main() -> None:

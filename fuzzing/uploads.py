@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.http_load import Question, form_request, is_right, read_response
-from benchmarks.service_load import memory_mb, running_service
+from benchmarks.process_family import family, memory_mb
+from benchmarks.service_load import running_service
 from fuzzing.damage import model as small_model
 from fuzzing.hostile_uploads import HOSTILE, picture
 from prunus.bundle.file import write_bundle
@@ -98,9 +99,9 @@ def fuzz(path: Path, count: int, seed: int) -> tuple[Counter[tuple[str, int]], d
     first = range(count // 10)
     with running_service(path) as (port, process):
         found = asyncio.run(attack(port, questions, first, seed))
-        before = memory_mb(process)
+        before = memory_mb(family(process.pid))
         found += asyncio.run(attack(port, questions, range(first.stop, count), seed))
-        memory = {"before": round(before, 1), "after": round(memory_mb(process), 1)}
+        memory = {"before": round(before, 1), "after": round(memory_mb(family(process.pid)), 1)}
     assert memory["after"] <= before + MAX_GROWTH_MB, f"the service's memory grew: {memory} MB"
     return found, memory
 

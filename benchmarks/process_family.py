@@ -1,4 +1,4 @@
-"""The memory of a process and of all processes that it started, read from /proc."""
+"""The memory and CPU time of a process and of all processes that it started, read from /proc."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
+TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 EVERY_SECONDS = 0.05
 TURNS = 10  # samples between two searches for new processes, which read the state of every process
 
@@ -33,6 +34,16 @@ def memory_mb(pids: list[int]) -> float:
         with contextlib.suppress(OSError):
             pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * PAGE_MB
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """Return the CPU time of processes and of their children that have ended."""
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks * TICK_SECONDS
 
 
 class PeakMemory:
