@@ -269,3 +269,9 @@ def test_normalize_agrees_with_the_formula_in_double_precision() -> None:
     for channel, (mean, std) in enumerate(zip(settings.mean, settings.std, strict=True)):
         expected = (np.arange(256, dtype=np.float64) / 255 - mean) / std
         np.testing.assert_allclose(found[1, channel].ravel(), expected, rtol=0, atol=2e-6)
+
+
+def test_an_image_file_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "MAX_FILE_BYTES", 2**20)
+    with pytest.raises(DataError, match="cannot read /dev/zero: it has more than 1,048,576 bytes"):
+        read_image(Path("/dev/zero"))

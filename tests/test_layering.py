@@ -13,7 +13,7 @@ import prunus
 
 ROOT = Path(prunus.__file__).parent
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
-OPEN = {"arrays", "errors", "files", "version"}  # every room may import these
+OPEN = {"arrays", "errors", "files", "names", "reading", "version"}  # every room may import these
 MOST_FILES = 12
 CROWDED = {"methods", "verbs"}  # one file per command or method
 
@@ -27,6 +27,9 @@ run_folder:
 version:
 benchmarks:
 files:
+names:
+reading:
+terminal:
 graph:
 images:
 losses:

@@ -3,11 +3,16 @@
 import difflib
 from collections.abc import Iterable
 
+from prunus.names import shown
+
 MOST_NAMES = 20  # keeps an error short where a folder holds thousands of names
 
 
 class PrunusError(ValueError):
-    """The base class of all errors that are meant for the user."""
+    """The base class of all errors that are meant for the user; one visible line, whatever the names in it hold."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(shown(str(message)))
 
 
 class UnknownNameError(PrunusError):

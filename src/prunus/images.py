@@ -15,10 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from prunus.arrays import Bytes, Floats
 from prunus.errors import DataError
+from prunus.reading import read_stream
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")
 CROP_COUNTS = (1, 5, 10)
+MAX_FILE_BYTES = 256 * 2**20  # no photograph's file is larger
 MAX_PIXELS = 64_000_000  # far above any photograph, far below a decompression bomb
 TURNS = {  # EXIF orientation -> the transposition that turns the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -95,10 +97,15 @@ def image_mode(content: bytes) -> str:
 
 
 def _open(source: Path | bytes) -> Image.Image:
-    content = source.read_bytes() if isinstance(source, Path) else source
+    content = source if isinstance(source, bytes) else _content(source)
     if not content:
         raise ValueError("it is empty (0 bytes)")
     return Image.open(io.BytesIO(content), formats=FORMATS)  # reads the header only; pixels are decoded on first use
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:  # may be a pipe that the user named
+        return read_stream(file, MAX_FILE_BYTES)
 
 
 def _orientation(image: Image.Image) -> int:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +21,7 @@ from prunus.data.visual_decathlon.sets import open_decathlon_set
 from prunus.errors import DataError, UnknownNameError
 from prunus.verbs.check import check
 from tests.makers.decathlon import write_picture
+from tests.makers.hostile_files import NOT_REGULAR, write_liar
 
 MakeDomain = Callable[..., Path]
 MakeZip = Callable[[Path], Path]
@@ -90,6 +95,56 @@ def test_a_zip_that_cannot_be_opened_does_not_hide_the_other_domains(make_domain
     report = check(tmp_path / "all")
     assert [finding.domain for finding in report.findings if finding.level == "error"] == ["broken"]
     assert "flowers" in [domain.name for domain in report.domains]
+
+
+def test_pipes_devices_and_sockets_are_errors_and_nobody_waits_for_them(make_domain: MakeDomain) -> None:
+    folder = make_domain()
+    kinds = [kind for kind in NOT_REGULAR if kind != "a folder"]
+    for number, kind in enumerate(kinds):
+        NOT_REGULAR[kind](folder / "train" / "a" / f"x{number}.jpg")
+    (folder / "train" / "a" / "folder.jpg").mkdir()
+    command = [sys.executable, "-m", "prunus", "check", str(folder), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    found = {finding["file"]: finding["message"] for finding in json.loads(done.stdout)["findings"]}
+    assert list(found) == [f"train/a/x{number}.jpg" for number in range(len(kinds))]
+    for number, kind in enumerate(kinds):
+        assert f"it is {kind}, not a regular file" in found[f"train/a/x{number}.jpg"]
+
+
+def test_a_zip_member_that_lies_about_its_size_is_an_error(make_domain: MakeDomain, tmp_path: Path) -> None:
+    path = write_liar(tmp_path / "x.zip", zipfile.ZIP_DEFLATED)
+    report = check(path)
+    assert ("error", "train/a/x.png") in found(report)
+    assert any("it claims 1,000 bytes, but holds more" in finding.message for finding in report.findings)
+
+
+def test_names_that_a_training_run_would_stop_at_are_errors(make_domain: MakeDomain) -> None:
+    folder = make_domain(os.fsdecode(b"d\xff"))
+    for file in (os.fsdecode(b"train/a/\xff.png"), "train/a/\x1b[31m.png", os.fsdecode(b"train/\xfe/0.png")):
+        (folder / file).parent.mkdir(exist_ok=True)
+        shutil.copy(folder / "train" / "a" / "0.png", folder / file)
+    (folder / "test" / "b\n").mkdir()
+    shutil.copy(folder / "test" / "b" / "0.png", folder / "test" / "b\n" / "0.png")
+    report = check(folder)
+    messages = {finding.file: finding.message for finding in report.findings if "rename it" in finding.message}
+    assert messages == {
+        "": "the name is not valid UTF-8; rename it",
+        "train/a/\udcff.png": "the name is not valid UTF-8; rename it",
+        "train/a/\x1b[31m.png": r"the name contains the control character \x1b; rename it",
+        "train/\udcfe/": "the name is not valid UTF-8; rename it",
+        "test/b\n/": r"the name contains the control character \n; rename it",
+    }
+    assert report.has_errors
+
+
+def test_a_name_that_a_zip_file_makes_too_long_is_an_error(make_domain: MakeDomain, make_zip: MakeZip) -> None:
+    folder = make_domain()
+    path = make_zip(folder)
+    name = f"train/a/{'x' * 256}.png"
+    with zipfile.ZipFile(path, "a") as file:
+        file.write(folder / "train" / "a" / "0.png", name)
+    assert found(check(path)) == [("error", name)]
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

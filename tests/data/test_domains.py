@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import zipfile
 from collections import Counter
@@ -176,3 +177,16 @@ def test_a_class_that_is_not_in_train_is_refused_by_its_name(make_domain: MakeDo
 def test_a_single_class_is_refused(make_domain: MakeDomain) -> None:
     with pytest.raises(DataError, match="there is only one class, 'a'; a classifier needs two"):
         opened(make_domain(classes=("a",)))
+
+
+@pytest.mark.parametrize("name", [b"train/a/\xff.png", b"train/a/\x1b.png", b"train/\xfe/0.png", b"test/a/\n/0.png"])
+def test_a_name_that_cannot_be_written_or_shown_stops_a_training_run_with_one_line(
+    make_domain: MakeDomain, name: bytes
+) -> None:
+    folder = make_domain("mine")
+    file = folder / os.fsdecode(name)
+    file.parent.mkdir(exist_ok=True)
+    shutil.copy(folder / "train" / "a" / "0.png", file)
+    with pytest.raises(DataError, match=r"domain 'mine' .*: the name .*; rename it") as caught:
+        open_domain(DomainChoice(name="mine", path=str(folder)))
+    assert str(caught.value).isprintable()

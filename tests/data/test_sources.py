@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +13,7 @@ from prunus.data import sources
 from prunus.data.sources import FolderSource, ZipSource, open_source
 from prunus.errors import DataError, UnknownNameError
 from prunus.samples import demo_names
+from tests.makers.hostile_files import NOT_REGULAR, set_central, write_liar
 
 
 def test_a_folder_and_its_zip_list_and_read_the_same(
@@ -75,6 +78,56 @@ def test_a_member_that_claims_to_be_giant_is_refused_unread(tmp_path: Path, monk
     assert source.read("small") == b"x" * 100
     with pytest.raises(DataError, match=r"big in .* claims 101 bytes; at most 100 are read"):
         source.read("big")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_a_member_that_lies_about_its_size_is_refused_before_it_is_inflated(tmp_path: Path, compression: int) -> None:
+    source = open_source(write_liar(tmp_path / "x.zip", compression, claim=1000))
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"read train/a/x\.png in .*x\.zip: it claims 1,000 bytes, but holds more"):
+        source.read("train/a/x.png")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * 2**20
+
+
+@pytest.mark.parametrize(("offset", "value", "reason"), [(8, 1, "it is encrypted"), (10, 9, r"9 \(Deflate64\)")])
+def test_an_odd_member_is_refused_in_words(tmp_path: Path, offset: int, value: int, reason: str) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as file:
+        file.writestr("x", b"content")
+    with pytest.raises(DataError, match=f"cannot read x in .*{reason}.*; pack it again"):
+        open_source(set_central(tmp_path / "x.zip", offset, value)).read("x")
+
+
+def test_a_zip_whose_names_are_not_what_it_says_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as file:
+        file.writestr("é", b"content")
+    content = (tmp_path / "x.zip").read_bytes()
+    (tmp_path / "x.zip").write_bytes(content.replace("é".encode(), b"\xff\xff"))
+    with pytest.raises(DataError, match=r"x\.zip is not a readable zip file: .*utf-8"):
+        open_source(tmp_path / "x.zip")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NOT_REGULAR if kind != "a folder"])
+def test_what_is_no_regular_file_is_listed_but_not_read(tmp_path: Path, kind: str) -> None:
+    NOT_REGULAR[kind](tmp_path / "x.jpg")
+    source = open_source(tmp_path)
+    assert source.names() == ["x.jpg"]
+    with pytest.raises(DataError, match=rf"cannot read .*x\.jpg: it is {kind}, not a regular file"):
+        source.read("x.jpg")
+
+
+def test_a_file_of_a_folder_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.jpg").write_bytes(bytes(101))
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 100)
+    with pytest.raises(DataError, match=r"x\.jpg: it has 101 bytes; at most 100 are read"):
+        open_source(tmp_path).read("x.jpg")
+
+
+def test_a_named_pipe_is_no_domain(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.zip")
+    with pytest.raises(DataError, match=r"x\.zip is neither a folder nor a regular file"):
+        open_source(tmp_path / "x.zip")
 
 
 def test_a_missing_path_lists_its_neighbours_and_names_the_nearest(tmp_path: Path) -> None:

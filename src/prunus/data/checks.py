@@ -16,6 +16,7 @@ from prunus.data.sources import FolderSource, Source, describe_folder, open_sour
 from prunus.data.visual_decathlon.sets import annotation_file, check_root, open_decathlon_set
 from prunus.errors import DataError
 from prunus.images import SUFFIXES, image_mode, read_image
+from prunus.names import name_problem
 
 COMMON_MODES = frozenset({"RGB", "L"})
 EXAMPLES = 3
@@ -78,6 +79,8 @@ def check_folders(domains: Sequence[tuple[str, str]], benchmark: Benchmark | Non
     summaries: list[DomainSummary] = []
     findings: list[Finding] = []
     for name, path in domains:
+        if problem := name_problem(name):
+            findings.append(Finding("error", name, "", problem))
         try:
             source = open_source(path)
         except DataError as error:

@@ -10,6 +10,7 @@ from prunus.config import DomainChoice
 from prunus.data.sources import Source, open_source
 from prunus.errors import DataError
 from prunus.images import SUFFIXES
+from prunus.names import name_problem
 
 SPLITS = ("train", "validation", "test")
 SPLIT_FOLDERS = {
@@ -60,7 +61,8 @@ class Listing:
         return set(self.files.get(split, {}))
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """Yield what would stop a training run, as (folder, what is wrong with it)."""
+        """Yield what would stop a training run, as (folder or file, what is wrong with it)."""
+        yield from self._misnamed()
         if "train" not in self.files:
             folders = sorted({name.split("/")[0] for name in self.ignored})[:5]
             expected = "expected <split>/<class>/<image> with the splits train and test"
@@ -74,6 +76,16 @@ class Listing:
                     yield folder, "the class is not in train; add it to train or remove the folder"
         if len(self.classes("train")) == 1:
             yield "train/", f"there is only one class, {min(self.classes('train'))!r}; a classifier needs two"
+
+    def _misnamed(self) -> Iterator[tuple[str, str]]:
+        """Yield the classes with a name that is not accepted, and such images of the other classes."""
+        for split, by_class in sorted(self.files.items()):
+            for label, images in sorted(by_class.items()):
+                folder = f"{self.folders[split]}/{label}/"
+                names = {folder: label} if name_problem(label) else {file: file for file in images}
+                for place, name in names.items():
+                    if problem := name_problem(name):
+                        yield place, problem
 
 
 def list_files(source: Source) -> Listing:

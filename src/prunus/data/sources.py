@@ -1,9 +1,7 @@
 """The files of a domain, in a folder or a zip file, listed and read through the same calls."""
 
-import lzma
 import os
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Protocol
 
@@ -11,10 +9,9 @@ from typing_extensions import override
 
 from prunus.config import DEMO_PREFIX
 from prunus.errors import DataError, UnknownNameError
+from prunus.images import MAX_FILE_BYTES
+from prunus.reading import DAMAGE, OPENING, RefusedFileError, read_file, read_member
 from prunus.samples import bundled, demo_names
-
-MAX_FILE_BYTES = 256 * 2**20  # a zip member may claim any size; no training image is larger
-DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, NotImplementedError, RuntimeError)
 
 
 class Source(Protocol):
@@ -58,7 +55,7 @@ class FolderSource(Source):
     @override
     def read(self, name: str) -> bytes:
         try:
-            return (self.path / name).read_bytes()
+            return read_file(self.path / name, MAX_FILE_BYTES)
         except OSError as error:
             raise DataError(f"cannot read {self.path / name}: {error.strerror or error}") from None
 
@@ -78,7 +75,7 @@ class ZipSource(Source):
         self.path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError) as error:
+        except OPENING as error:
             raise DataError(f"{path} is not a readable zip file: {error}") from None
 
     @override
@@ -90,13 +87,10 @@ class ZipSource(Source):
 
     @override
     def read(self, name: str) -> bytes:
-        info = self._zip.getinfo(name)
-        if info.file_size > MAX_FILE_BYTES:
-            raise DataError(
-                f"{name} in {self.path} claims {info.file_size:,} bytes; at most {MAX_FILE_BYTES:,} are read"
-            )
         try:
-            return self._zip.read(info)
+            return read_member(self._zip, self._zip.getinfo(name), MAX_FILE_BYTES)
+        except RefusedFileError as error:
+            raise DataError(f"cannot read {name} in {self.path}: {error}") from None
         except DAMAGE as error:
             raise DataError(f"{name} in {self.path} is damaged: {error}") from None
 
@@ -128,6 +122,8 @@ def open_source(path: str | Path) -> Source:
         return FolderSource(path)
     if path.is_file():
         return ZipSource(path)
+    if path.exists():
+        raise DataError(f"{path} is neither a folder nor a regular file; a domain is a folder or a zip file")
     parent = path.parent
     neighbours = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")] if parent.is_dir() else []
     if neighbours:

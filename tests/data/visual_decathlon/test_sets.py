@@ -62,6 +62,9 @@ def test_duplicate_ids_and_labels_out_of_range_are_named(decathlon: Path) -> Non
         "data/dtd/a\0b.jpg",
     ):
         refused("is not inside data/dtd", lambda c, name=name: c["images"][0].update(file_name=name))  # type: ignore[misc]
+    escape = "contains the control character"
+    refused(escape, lambda c: c["images"][0].update(file_name="data/dtd/\x1b[31m.jpg"))
+    refused(escape, lambda c: c["categories"][0].update(name="a\x9b"))
 
 
 def test_a_train_split_without_any_annotation_is_refused(decathlon: Path) -> None:

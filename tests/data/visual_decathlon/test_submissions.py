@@ -1,6 +1,8 @@
 """Results files of the Visual Decathlon: written the same every time, read strictly, graded image by image."""
 
 import json
+import os
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from prunus.data.visual_decathlon.submissions import grade, read_labels, read_results, write_results
 from prunus.errors import DataError
 from tests.makers.decathlon import HOSTILE_JSON
+from tests.makers.hostile_files import write_liar
 
 
 def test_answers_are_written_the_same_every_time_and_read_back(tmp_path: Path) -> None:
@@ -73,4 +76,23 @@ def test_ids_that_two_sets_share_are_refused(tmp_path: Path) -> None:
         read_labels(tmp_path)
     (tmp_path / "dtd_test.json").write_text('{"images": []}')
     with pytest.raises(DataError, match="has no annotations"):
+        read_labels(tmp_path)
+
+
+def test_a_results_file_that_lies_about_its_size_is_refused_before_it_is_inflated(tmp_path: Path) -> None:
+    path = write_liar(tmp_path / "r.zip", zipfile.ZIP_DEFLATED, "results.json")
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"cannot read the results .*r\.zip: it claims 1,000 bytes, but holds more"):
+        read_results(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * 2**20
+
+
+def test_results_and_labels_are_regular_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "r.zip")
+    with pytest.raises(DataError, match=r"cannot read the results .*: it is a named pipe, not a regular file"):
+        read_results(tmp_path / "r.zip")
+    (tmp_path / "aircraft_test.json").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match=r"cannot read the annotations .*: it is a device, not a regular file"):
         read_labels(tmp_path)

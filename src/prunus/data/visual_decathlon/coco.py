@@ -8,7 +8,9 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from prunus.errors import DataError
+from prunus.reading import read_file
 
+MAX_ANNOTATION_BYTES = 2**30  # more than a million images
 T = TypeVar("T")
 LARGEST_ID = 2**53
 Id = Annotated[int, Field(ge=0, le=LARGEST_ID)]
@@ -50,9 +52,9 @@ class Annotations(_Entry):
 def read_annotations(file: Path) -> Annotations:
     """Read an annotation file, in which no image and no annotated image occurs twice."""
     try:
-        text = file.read_bytes()
+        text = read_file(file, MAX_ANNOTATION_BYTES)
     except OSError as error:
-        raise DataError(f"cannot read the annotations {file}: {error.strerror}") from None
+        raise DataError(f"cannot read the annotations {file}: {error.strerror or error}") from None
     content = parse_json(TypeAdapter(Annotations), text, f"{file} is not a COCO-style annotation file")
     refuse_repeated((image.id for image in content.images), f"{file}: ids of 'images'")
     refuse_repeated((answer.image_id for answer in content.annotations), f"{file}: image ids of 'annotations'")

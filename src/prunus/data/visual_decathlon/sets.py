@@ -16,6 +16,7 @@ from prunus.data.domains import UNLABELLED, Domain, Item
 from prunus.data.sources import FolderSource, describe_folder
 from prunus.data.visual_decathlon.coco import Annotations, read_annotations
 from prunus.errors import DataError
+from prunus.names import name_problem
 
 ID_STEP = 10**7
 SPLIT_FILES = {"train": ("train",), "validation": ("val",), "test": ("test", "test_stripped")}
@@ -33,7 +34,7 @@ def open_decathlon_set(root: Path, name: str) -> Domain:
             missing = annotation_file(root, name, endings[-1])
             raise DataError(f"the annotation file {missing} is missing; {describe_folder(root / 'annotations')}")
         content = read_annotations(file)
-        categories |= {category.id: category.name for category in content.categories}
+        categories |= {category.id: _accepted(file, category.name) for category in content.categories}
         splits[split] = _items(file, content, benchmark_set, labelled=split != "test")
     if not splits["train"]:
         raise DataError(f"{annotation_file(root, name, 'train')} lists no image")
@@ -90,7 +91,15 @@ def _locate(file: Path, file_name: str, name: str) -> str:
     inside = parts[begin:] if begin is not None else ("data", *parts) if parts[:1] == (name,) else ()
     if not inside or ".." in inside or "\0" in file_name:
         raise DataError(f"{file}: the file name {file_name!r} is not inside data/{name}")
+    if problem := name_problem(file_name):
+        raise DataError(f"{file}: the file name {file_name!r} is not accepted: {problem}")
     return PurePosixPath(*inside).as_posix()
+
+
+def _accepted(file: Path, name: str) -> str:
+    if problem := name_problem(name):
+        raise DataError(f"{file}: the class {name!r} is not accepted: {problem}")
+    return name
 
 
 def _classes(benchmark_set: BenchmarkSet, categories: dict[int, str], train: Sequence[Item]) -> tuple[str, ...]:

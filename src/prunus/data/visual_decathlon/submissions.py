@@ -10,10 +10,11 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from prunus.benchmarks import DECATHLON
-from prunus.data.sources import DAMAGE, describe_folder
+from prunus.data.sources import describe_folder
 from prunus.data.visual_decathlon.coco import Answer, parse_json, read_annotations, refuse_repeated
 from prunus.errors import DataError
 from prunus.files import write_atomically
+from prunus.reading import DAMAGE, OPENING, read_file, read_member
 
 RESULTS_NAME = "results.json"
 MAX_RESULTS_BYTES = 256 * 2**20
@@ -46,7 +47,9 @@ def read_results(path: Path) -> dict[int, int]:
     """Read answers from a zipped or plain results file; an image answered twice is an error."""
     try:
         text = _results_text(path)
-    except DAMAGE as error:
+    except DataError:
+        raise
+    except (*OPENING, *DAMAGE) as error:
         raise DataError(f"cannot read the results {path}: {error}") from None
     answers = parse_json(TypeAdapter(list[Answer]), text, f"{path} is not a list of {{image_id, category_id}}")
     refuse_repeated((answer.image_id for answer in answers), f"{path}: answered images")
@@ -85,15 +88,11 @@ def grade(answers: Mapping[int, int], labels: Mapping[str, Mapping[int, int]]) -
 
 
 def _results_text(path: Path) -> bytes:
-    if not zipfile.is_zipfile(path):
-        return path.read_bytes()
+    if not path.is_file() or not zipfile.is_zipfile(path):  # a named pipe would be waited for
+        return read_file(path, MAX_RESULTS_BYTES)
     with zipfile.ZipFile(path) as file:
         inside = {Path(info.filename).name: info for info in file.infolist()}
         info = inside.get(RESULTS_NAME)
         if info is None:
             raise DataError(f"{path} has no {RESULTS_NAME}; it holds {', '.join(inside) or 'nothing'}")
-        if info.file_size > MAX_RESULTS_BYTES:
-            raise DataError(
-                f"{RESULTS_NAME} in {path} claims {info.file_size:,} bytes; at most {MAX_RESULTS_BYTES:,} are read"
-            )
-        return file.read(info)
+        return read_member(file, info, MAX_RESULTS_BYTES)

@@ -8,6 +8,7 @@ from pathlib import Path
 from prunus.config import DEMO_PREFIX
 from prunus.errors import DataError
 from prunus.images import read_image
+from prunus.reading import DAMAGE, read_file, read_member
 from prunus.samples import bundled
 
 MAX_EXAMPLES = 8  # per domain
@@ -53,7 +54,10 @@ def _in_folder(source: str, domain: str) -> Iterator[tuple[str, str, bytes]]:
     for path in sorted(path for path in inside if path.suffix.lower() in MEDIA_TYPES)[:MAX_EXAMPLES]:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(f"the example {path} has {path.stat().st_size:,} bytes; at most {MAX_BYTES:,} are allowed")
-        yield path.stem, path.suffix, path.read_bytes()
+        try:
+            yield path.stem, path.suffix, read_file(path, MAX_BYTES)
+        except OSError as error:
+            raise DataError(f"cannot read the example {path}: {error.strerror or error}") from None
 
 
 def _bundled(source: str, domain: str) -> Iterator[tuple[str, str, bytes]]:
@@ -69,7 +73,10 @@ def _bundled(source: str, domain: str) -> Iterator[tuple[str, str, bytes]]:
             if split == "test" and image:
                 first.setdefault(label, name)
         for label, name in list(first.items())[:MAX_EXAMPLES]:
-            yield label, Path(name).suffix, file.read(name)
+            try:
+                yield label, Path(name).suffix, read_member(file, file.getinfo(name), MAX_BYTES)
+            except DAMAGE as error:
+                raise DataError(f"cannot read the example {name} in {path}: {error}") from None
 
 
 def _example(name: str, suffix: str, content: bytes) -> Example:

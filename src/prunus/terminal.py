@@ -1,0 +1,46 @@
+"""What is shown in a terminal: every text and every cell is plain text, in which rich finds no markup or emoji."""
+
+from typing import Any
+
+from rich.box import HEAVY_HEAD, Box
+from rich.console import RenderableType
+from rich.padding import PaddingDimensions
+from rich.table import Table
+from rich.text import Text
+from typing_extensions import override
+
+from prunus.names import shown, shown_lines
+
+
+def plain_text(text: str, style: str = "") -> Text:
+    """Return a text of one or more lines as rich shows it unchanged; what could not be seen becomes escapes."""
+    return Text(shown_lines(text), style)
+
+
+def _cell(content: RenderableType | None) -> RenderableType | None:
+    return Text(shown(content)) if isinstance(content, str) else content
+
+
+class PlainTable(Table):
+    """A table of plain texts; headers, cells and the title may be foreign names."""
+
+    def __init__(
+        self,
+        *headers: str,
+        title: str | None = None,
+        box: Box = HEAVY_HEAD,
+        pad_edge: bool = True,
+        padding: PaddingDimensions = (0, 1),
+    ) -> None:
+        text = None if title is None else Text(shown(title), "table.title")
+        super().__init__(title=text, title_justify="left", box=box, pad_edge=pad_edge, padding=padding)
+        for header in headers:
+            self.add_column(header)
+
+    @override
+    def add_column(self, header: RenderableType = "", *arguments: Any, **options: Any) -> None:
+        super().add_column(_cell(header) or "", *arguments, **options)
+
+    @override
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        super().add_row(*map(_cell, cells), **options)
