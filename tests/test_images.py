@@ -120,6 +120,26 @@ def test_a_10_bit_pgm_is_scaled_by_its_own_largest_value() -> None:
     assert pixels(b"P5\n2 1\n1023\n" + struct.pack(">2H", 0, 1023))[0, :, 2].tolist() == [0, 255]
 
 
+def test_floating_point_pixels_are_refused() -> None:
+    with pytest.raises(DataError, match="floating-point numbers, which have no fixed range; save it as PNG"):
+        read_image(b"Pf\n2 1\n-1.0\n" + struct.pack("<2f", 0.5, 200.0))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "P", "L", "I;16", "1", "CMYK"])
+def test_an_image_that_is_converted_in_strips_has_the_same_pixels(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    colours = Image.fromarray(rng.integers(0, 256, (23, 17, 4), np.uint8), "RGBA")
+    image = colours.convert("RGB").convert("P") if mode == "P" else colours.convert(mode)
+    if mode == "I;16":
+        image = Image.fromarray(rng.integers(0, 65536, (23, 17), np.uint16))
+    if mode == "P":
+        image.info["transparency"] = 3
+    whole = read_image(image)
+    for pixels_at_once in (1, 50, 17 * 22):
+        monkeypatch.setattr(images, "STRIP_PIXELS", pixels_at_once)
+        assert read_image(image).tobytes() == whole.tobytes()
+
+
 def test_exif_orientation_turns_the_image_upright() -> None:
     image = Image.new("RGB", (32, 16), (255, 0, 0))
     image.paste((0, 0, 255), (16, 0, 32, 16))

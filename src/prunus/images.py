@@ -21,6 +21,7 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")
 CROP_COUNTS = (1, 5, 10)
 MAX_FILE_BYTES = 256 * 2**20  # no photograph's file is larger
+STRIP_PIXELS = 1_000_000  # converted at a time
 MAX_PIXELS = 64_000_000  # far above any photograph, far below a decompression bomb
 TURNS = {  # EXIF orientation -> the transposition that turns the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -123,6 +124,21 @@ def _reason(error: Exception) -> str:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
+    """Convert an image in strips: the steps between need several times its memory."""
+    if image.mode == "F":
+        raise ValueError("its pixels are floating-point numbers, which have no fixed range; save it as PNG")
+    if image.width * image.height <= STRIP_PIXELS:
+        return _strip_to_rgb(image)
+    image.load()
+    whole = Image.new("RGB", image.size)
+    rows = max(1, STRIP_PIXELS // image.width)
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        whole.paste(_strip_to_rgb(strip), (0, top))
+    return whole
+
+
+def _strip_to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits a pixel: Pillow's own conversion clips nearly everything to white
         return Image.fromarray((np.asarray(image).astype(np.int64) // 257).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:

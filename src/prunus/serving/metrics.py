@@ -33,6 +33,9 @@ class Metrics:
         self._batches = Histogram(
             "prunus_batch_images", "Images computed together.", buckets=IMAGES, registry=self._registry
         )
+        self._restarts = Counter(
+            "prunus_decoder_restarts", "Decoder processes that ended and were replaced.", registry=self._registry
+        )
         for name, text, value in (
             ("prunus_queue_requests", "Requests that are read but not yet answered.", waiting),
             ("prunus_held_bytes", "Bytes that requests hold.", held),
@@ -42,6 +45,10 @@ class Metrics:
     def batch(self, images: int) -> None:
         """Count a pass of the network."""
         self._batches.observe(images)
+
+    def decoder_restart(self) -> None:
+        """Count a decoder process that ended."""
+        self._restarts.inc()
 
     def answer(self, domain: str, status: int, images: int, seconds: float) -> None:
         """Count a request."""

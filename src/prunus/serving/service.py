@@ -1,6 +1,6 @@
 """The shared state of a service: model, limits, queue and metrics."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from starlette.requests import Request
 
@@ -10,14 +10,13 @@ from prunus.runtime.predictor import Predictor
 from prunus.serving.answers import DomainAnswer, DomainsAnswer, ExampleAnswer, LimitsAnswer
 from prunus.serving.computing.batcher import Batcher
 from prunus.serving.computing.ranking import ranking_with
-from prunus.serving.computing.workers import Workers
 from prunus.serving.guarding.admission import Admission
 from prunus.serving.metrics import Metrics
 from prunus.serving.routes.examples import Example, Examples
 from prunus.serving.settings import ServeSettings
+from prunus.serving.uploads.decoders import Decoders, Limits
 
-DECODERS = 2  # threads; each may hold one decoded image of the largest size
-STOP_SECONDS = 5.0  # time for threads to finish after the last response
+STOP_SECONDS = 5.0  # time for the current batch to finish after the last response
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,15 @@ class Service:
     batcher: Batcher
     metrics: Metrics
     domains: DomainsAnswer
-    decoders: Workers = field(default_factory=lambda: Workers(DECODERS, "prunus-decode"))
+    decoders: Decoders
+
+    async def start(self) -> None:
+        """Start the processes that decode images."""
+        await self.decoders.start()
 
     def close(self) -> None:
-        """Stop the threads after their current task; those that take too long end with the process."""
-        self.decoders.finish(STOP_SECONDS)
+        """End the decoders, and stop computing after the current batch; a batch that takes too long is given up."""
+        self.decoders.close()
         self.batcher.close(STOP_SECONDS)
 
     def example(self, domain: str, number: int) -> Example | None:
@@ -57,7 +60,9 @@ def make_service(name: str, predictor: Predictor, settings: ServeSettings, examp
     metrics = Metrics(lambda: admission.requests, lambda: admission.bytes)
     batcher.on_batch = metrics.batch
     domains = describe_domains(name, predictor.bundle, settings, examples)
-    return Service(name, predictor, settings, examples, admission, batcher, metrics, domains)
+    limits = Limits(settings.max_images, settings.max_pixels, settings.decode_seconds, settings.request_seconds)
+    decoders = Decoders(limits, settings.decoders, metrics.decoder_restart)
+    return Service(name, predictor, settings, examples, admission, batcher, metrics, domains, decoders)
 
 
 def service_of(request: Request) -> Service:

@@ -26,7 +26,14 @@ class ServeSettings(Settings):
     max_upload_mb: float = Field(default=16.0, ge=0.001, le=1024, description="largest request, in megabytes")
     max_images: int = Field(default=16, ge=1, le=1024, description="most images in one request")
     max_megapixels: float = Field(
-        default=32.0, ge=0.001, le=MAX_PIXELS / MEGA, description="largest image, in megapixels"
+        default=32.0,
+        ge=0.001,
+        le=MAX_PIXELS / MEGA,
+        description="most pixels of all images in one request, in megapixels",
+    )
+    decoders: int = Field(default=2, ge=1, le=64, description="most processes that decode large images")
+    decode_seconds: float = Field(
+        default=10.0, ge=0.1, le=3600, description="most CPU time in seconds for decoding one request"
     )
     max_queue: int = Field(
         default=256, ge=1, le=100_000, description="most requests that are read but not yet answered"
@@ -55,7 +62,7 @@ class ServeSettings(Settings):
 
     @property
     def max_pixels(self) -> int:
-        """Return the number of pixels of the largest image."""
+        """Return the number of pixels of all images in the largest request."""
         return int(self.max_megapixels * MEGA)
 
 

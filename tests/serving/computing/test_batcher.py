@@ -11,7 +11,7 @@ import pytest
 from prunus.serving.computing.batcher import Batcher
 from prunus.serving.computing.ranking import Job, Outcome, Ranked, Ranking
 from prunus.serving.refusals import Refusal
-from prunus.serving.uploads.decoding import Decoded
+from prunus.serving.uploads.messages import Decoded
 
 LONG = 60.0  # a window that a test never waits for
 
@@ -43,7 +43,7 @@ def work() -> Iterator[Recorder]:
 
 
 def _job(domain: str) -> Job:
-    return Job(lambda: Decoded([], []), domain)
+    return Job(Decoded([], []), domain)
 
 
 async def _until_started(work: Recorder, batches: int) -> None:

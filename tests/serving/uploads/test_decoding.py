@@ -1,46 +1,134 @@
-"""Decoding a body: what is small enough to be decoded with its batch, and when decoding stops."""
+"""Decoding a body within its budget: a predictor's network inputs, a cost, or a refusal in words."""
 
 from __future__ import annotations
 
+import struct
+import zlib
+
+import numpy as np
+import pytest
 from PIL import Image
 
-from prunus.images import Preprocess
-from prunus.serving.settings import ServeSettings
-from prunus.serving.uploads.decoding import SMALL_BYTES, SMALL_PIXELS, Body, NotSmall, decode, decode_small
+from prunus.images import crop_windows, read_image
+from prunus.serving.uploads import decoding
+from prunus.serving.uploads.decoders import QUICK_COST, SMALL_BYTES
+from prunus.serving.uploads.decoding import decode, inflated_bytes
 from tests.makers.live_service import Live, encode, picture, scan_bomb
+from tests.makers.upload_bodies import PREPROCESS, chunk, flat_png, form, rle_bmp, task
+
+TURNED = b"Exif\0\0II*\0\x08\0\0\0" + struct.pack("<HHHIHHI", 1, 0x0112, 3, 1, 6, 0, 0)
+HONEST = {
+    "png": picture(1),
+    "jpeg": picture(2, "JPEG", side=300),
+    "progressive": picture(3, "JPEG", side=300, progressive=True),
+    "webp": picture(4, "WEBP", side=50),
+    "lossless webp": picture(5, "WEBP", side=50, lossless=True),
+    "bmp": picture(6, "BMP"),
+    "ppm": picture(7, "PPM"),
+    "16-bit pgm": b"P5\n3 1\n65535\n" + struct.pack(">3H", 0, 30_000, 65_535),
+    "grey": encode([Image.new("L", (9, 7), 80)], "PNG"),
+    "alpha": encode([Image.new("RGBA", (1500, 900), (200, 10, 60, 100))], "PNG"),
+    "palette": encode([Image.new("P", (9, 7), 3)], "PNG", transparency=3),
+    "turned": picture(
+        8, "JPEG", side=40, exif=b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"
+    ),
+}
 
 
-def test_a_small_file_with_many_pixels_is_answered_too(live: Live) -> None:
-    teal = encode([Image.new("RGB", (900, 900), "teal")], "PNG")
-    assert len(teal) < SMALL_BYTES < 900 * 900 > SMALL_PIXELS
-    live.assert_right(teal, picture(1))
+@pytest.mark.parametrize("kind", HONEST)
+def test_an_honest_image_is_decoded_bit_by_bit_as_a_predictor_does(kind: str) -> None:
+    answer, content = decode(task(), form(HONEST[kind]))
+    assert (answer.status, answer.message, answer.names) == (0, "", ["0"])
+    window = crop_windows(PREPROCESS.resize, PREPROCESS.size, 1)[0]
+    expected = PREPROCESS.normalize(PREPROCESS.crop(PREPROCESS.store(read_image(HONEST[kind])), *window))
+    assert content == np.ascontiguousarray(expected).tobytes()
 
 
-def test_a_progressive_photograph_is_answered_but_not_where_others_wait_for_it(live: Live) -> None:
-    progressive = picture(1, "JPEG", side=64, progressive=True)
-    live.assert_right(progressive)
+def test_all_images_are_returned_in_order() -> None:
+    parts = [decode(task(), form(content))[1] for content in HONEST.values()]
+    answer, content = decode(task(), form(*HONEST.values()))
+    assert content == b"".join(parts)
+    assert len(answer.names) == len(HONEST)
+    assert answer.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (rle_bmp(31_999_999), "a run-length encoded BMP"),
+        (b"P3\n1 1\n255\n1 2 3\n", "a plain-text PPM, PGM or PBM"),
+        (b"P2\n1 1\n255\n1\n", "a plain-text PPM, PGM or PBM"),
+        (b"P1\n1 1\n1\n", "a plain-text PPM, PGM or PBM"),
+        (b"P6\n1 1\n100\n123", "a PPM or PGM whose largest value is neither 255 nor 65535"),
+        (b"Pf\n1 1\n-1.0\n" + struct.pack("<f", 200.0), "a PFM"),
+    ],
+)
+def test_formats_that_are_decoded_in_python_and_numbers_without_range_are_refused(content: bytes, kind: str) -> None:
+    answer, images = decode(task(), form(content))
+    assert (answer.status, images) == (415, b"")
+    assert answer.message == f"the image ('0') is {kind}, which is not supported: save it as PNG"
+
+
+def test_the_service_refuses_a_tiny_file_of_a_million_pixels_and_a_pfm(live: Live) -> None:
+    bomb = rle_bmp(999_999)
+    assert len(bomb) == 64
+    refused = live.predict(bomb)
+    assert refused.status_code == 415
+    assert "is a run-length encoded BMP" in refused.json()["error"]
+    refused = live.predict(b"Pf\n8 8\n-1.0\n" + struct.pack("<64f", *range(64)))
+    assert refused.status_code == 415
+    assert "is a PFM" in refused.json()["error"]
+
+
+def test_the_pixels_of_all_images_together_are_limited() -> None:
+    half = flat_png(100, 50)
+    assert decode(task(max_pixels=10_000), form(half, half))[0].status == 0
+    answer, _ = decode(task(max_pixels=9_999), form(half, half))
+    assert answer.status == 413
+    assert "the images have 10,000 pixels together; at most 9,999 are allowed in one request" in answer.message
+
+
+def test_many_images_of_the_largest_size_are_refused_before_any_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "prepare", None)  # would fail if it were called
+    huge = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8000, 4000, 8, 6, 0, 0, 0))
+    huge += chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    answer, _ = decode(task(), form(*[huge] * 16))
+    assert answer.status == 413
+    assert "the images have 64,000,000 pixels together" in answer.message
+
+
+def test_what_is_inflated_for_all_images_together_is_limited() -> None:
+    deep = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 100, 100, 16, 6, 0, 0, 0))
+    deep += chunk(b"IDAT", zlib.compress(bytes(100 * 801))) + chunk(b"IEND", b"")
+    assert inflated_bytes(Image.new("RGBA", (100, 100)), deep) == 0  # not a PNG that was opened
+    assert decode(task(max_pixels=13_350), form(deep))[0].status == 0
+    answer, _ = decode(task(max_pixels=13_349), form(deep))
+    assert answer.status == 413
+    assert "the images have 80,100 bytes when they are inflated; at most 80,094 are allowed" in answer.message
+
+
+def test_images_that_cost_more_than_allowed_are_not_decoded_and_their_cost_is_told() -> None:
+    answer, content = decode(task(max_cost=QUICK_COST), form(flat_png(900, 900)))
+    assert (answer.status, content) == (0, b"")
+    assert answer.cost == pytest.approx(16e-9 * 900 * 900, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("content", "quick"),
+    [
+        (picture(1, "JPEG", side=64), True),
+        (picture(1, side=700), True),
+        (picture(1, side=800), False),
+        (picture(1, "JPEG", side=64, progressive=True), False),
+        (scan_bomb(300, 100), False),
+    ],
+)
+def test_small_images_are_quick_but_for_those_with_many_passes(content: bytes, quick: bool) -> None:
+    assert len(content) < SMALL_BYTES
+    assert (decode(task(max_cost=QUICK_COST), form(content))[0].cost == 0) is quick
+
+
+def test_a_small_file_with_many_pixels_and_a_progressive_photograph_are_answered_too(live: Live) -> None:
+    live.assert_right(encode([Image.new("RGB", (900, 900), "teal")], "PNG"), picture(1))
+    live.assert_right(picture(1, "JPEG", side=64, progressive=True))
     live.assert_right(scan_bomb(300, 100), picture(1))
-    for content, small in ((progressive, False), (picture(1, "JPEG", side=64), True)):
-        assert _is_small(live, content) is small
-
-
-def _is_small(live: Live, content: bytes) -> bool:
-    form = b'--b\r\nContent-Disposition: form-data; name="images"; filename="x"\r\n\r\n' + content + b"\r\n--b--\r\n"
-    preprocess = live.predictor.bundle.manifest.domains["birds"].preprocess
-    try:
-        decode_small(Body(form, b"b", preprocess, live.service.settings))
-    except NotSmall:
-        return False
-    return True
-
-
-def test_decoding_stops_once_the_request_is_abandoned() -> None:
-    preprocess = Preprocess(size=8, resize=9, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
-    parts = b"".join(
-        b'--b\r\nContent-Disposition: form-data; name="images"; filename="x"\r\n\r\n' + picture(seed) + b"\r\n"
-        for seed in range(2)
-    )
-    body = Body(parts + b"--b--\r\n", b"b", preprocess, ServeSettings())
-    assert [image.shape for image in decode(body).images] == [(3, 8, 8)] * 2
-    body.abandoned.set()
-    assert decode(body).images == []

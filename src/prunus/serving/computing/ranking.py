@@ -1,4 +1,4 @@
-"""Decode and classify the requests of a batch, outside the event loop.
+"""Classify the decoded requests of a batch, outside the event loop.
 
 Legend: K = classes.
 """
@@ -12,14 +12,14 @@ from prunus.arrays import Floats
 from prunus.probabilities import softmax
 from prunus.runtime.predictor import Predictor
 from prunus.serving.refusals import Refusal
-from prunus.serving.uploads.decoding import Decoded, NotSmall
+from prunus.serving.uploads.messages import Decoded
 
 
 @dataclass(frozen=True)
 class Job:
-    """A request: a function that decodes its images, and their domain."""
+    """A request: its decoded images and their domain."""
 
-    decode: Callable[[], Decoded]
+    decoded: Decoded
     domain: str
 
 
@@ -39,41 +39,23 @@ class Ranked:
     rankings: list[Ranking]
 
 
-Outcome = Ranked | Refusal | NotSmall
+Outcome = Ranked | Refusal
 Work = Callable[[Sequence[Job]], list[Outcome]]
 
 
 def ranking_with(predictor: Predictor, batch_images: int) -> Work:
-    """Return a function that decodes and classifies requests of mixed domains together."""
+    """Return a function that classifies requests of mixed domains together."""
 
     def work(jobs: Sequence[Job]) -> list[Outcome]:
-        decoded = [_decoded(job) for job in jobs]
-        pairs = [
-            (image, job.domain)
-            for job, result in zip(jobs, decoded, strict=True)
-            if isinstance(result, Decoded)
-            for image in result.images
-        ]
+        pairs = [(image, job.domain) for job in jobs for image in job.decoded.images]
         rankings: list[Ranking] = []
         for start in range(0, len(pairs), batch_images):
             images, domains = zip(*pairs[start : start + batch_images], strict=True)
             rankings += map(order_classes, predictor.logits(np.stack(images), list(domains)))
         rest = iter(rankings)
-        return [
-            Ranked(result.names, [next(rest) for _ in result.images]) if isinstance(result, Decoded) else result
-            for result in decoded
-        ]
+        return [Ranked(job.decoded.names, [next(rest) for _ in job.decoded.images]) for job in jobs]
 
     return work
-
-
-def _decoded(job: Job) -> Decoded | Refusal | NotSmall:
-    try:
-        return job.decode()
-    except (Refusal, NotSmall) as reason:  # concerns this request only
-        # its frames would keep the bytes of the request in memory
-        reason.__traceback__ = reason.__context__ = reason.__cause__ = None
-        return reason
 
 
 def order_classes(logits_K: Floats) -> Ranking:

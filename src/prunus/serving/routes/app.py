@@ -19,10 +19,11 @@ DESCRIPTION = "Classify images of several domains with one pruned model."
 
 
 def make_app(service: Service) -> FastAPI:
-    """Build the application of a service, and close the service when the application stops."""
+    """Build the application of a service; the service starts and stops with it."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await service.start()
         yield
         service.close()
 

@@ -1,10 +1,8 @@
 """Answer one prediction request, from its first byte to the response."""
 
-import asyncio
 import math
 import time
 from collections.abc import Sequence
-from functools import partial
 from http import HTTPStatus
 
 from fastapi import Request
@@ -17,7 +15,7 @@ from prunus.serving.guarding.admission import Load
 from prunus.serving.guarding.deadline import Deadline
 from prunus.serving.refusals import Refusal, overloaded
 from prunus.serving.service import Service
-from prunus.serving.uploads.decoding import SMALL_BYTES, Body, NotSmall, decode, decode_small
+from prunus.serving.uploads.messages import Body
 from prunus.serving.uploads.parsing import boundary_of
 
 CLIENT_GONE = 499  # not standard, but used by proxies
@@ -43,7 +41,7 @@ async def predict(service: Service, request: Request, domain: str, top: int) -> 
             deadline.refusal = late
             deadline.watch(request.receive, Refusal(CLIENT_GONE, GONE))
             entry = service.predictor.bundle.manifest.domains[domain]
-            ranked = await _rank(service, load, Body(content, boundary, entry.preprocess, settings), domain)
+            ranked = await _rank(service, load, Body(content, boundary, entry.preprocess, request.client), domain)
         return PredictAnswer(
             domain=domain,
             milliseconds=round(1000 * (time.perf_counter() - start), 3),
@@ -94,16 +92,6 @@ def _too_large(got: str, max_bytes: int) -> Refusal:
 
 
 async def _rank(service: Service, load: Load, body: Body, domain: str) -> Ranked:
-    """Decode small images with their batch, which is faster, and large ones in a separate thread."""
-    try:
-        if len(body.content) <= SMALL_BYTES:
-            load.arrived()
-            try:
-                return await service.batcher.submit(Job(partial(decode_small, body), domain))
-            except NotSmall:
-                pass
-        decoded = await asyncio.get_running_loop().run_in_executor(service.decoders, decode, body)
-        load.arrived()
-        return await service.batcher.submit(Job(lambda: decoded, domain))
-    finally:
-        body.abandoned.set()
+    decoded = await service.decoders.decode(body)
+    load.arrived()
+    return await service.batcher.submit(Job(decoded, domain))

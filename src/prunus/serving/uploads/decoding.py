@@ -1,72 +1,109 @@
-"""Decode the body of a request into network inputs; small bodies can be told apart before they are decoded."""
+"""Decode the body of a request into network inputs, within a budget; runs in a decoder process."""
 
-import threading
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from prunus.arrays import Floats
-from prunus.images import Preprocess
-from prunus.serving.settings import ServeSettings
+import time
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import numpy as np
+from PIL import Image
+
+from prunus.serving.refusals import Refusal
+from prunus.serving.uploads.messages import Answer, Task
 from prunus.serving.uploads.parsing import Upload, split_uploads
 from prunus.serving.uploads.pictures import label_of, open_picture, prepare
+from prunus.serving.uploads.restraint import OutOfTime, cpu_limit
 from prunus.serving.uploads.scans import count_scans
 
-SMALL_BYTES = 256 * 1024
-SMALL_PIXELS = 500_000  # in all images of a request; they take a few milliseconds to decode
+PIXEL_SECONDS = 16e-9  # for one pass over one pixel
+BYTE_SECONDS = 4e-9
+PROGRESSIVE_SECONDS = 0.02  # a progressive JPEG takes much longer than its pixels suggest
+INFLATED_BYTES = 6  # for each pixel of the budget: 16-bit colours without alpha
+LENIENCY = 6  # images may take so many times their expected time ...
+LEAST_SECONDS = 1.0  # ... or this long
 
-
-class NotSmall(Exception):  # noqa: N818  # not an error: it decides where to decode
-    """Images that would delay other requests if they were decoded with their batch."""
-
-
-@dataclass(frozen=True)
-class Body:
-    """The body of a request, and the settings needed to decode it.
-
-    Args:
-        abandoned: set when the answer is no longer needed.
-    """
-
-    content: bytes
-    boundary: bytes
-    preprocess: Preprocess
-    settings: ServeSettings
-    abandoned: threading.Event = field(default_factory=threading.Event)
+TOO_SLOW = "the request takes too long to decode; save its images again as standard JPEG or PNG files"
+TOO_LARGE = "the request takes too much memory to decode; send smaller or fewer images"
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """The images of a request as network inputs, and the names of their files."""
+class Opened:
+    """An image of which only the header was read, and the seconds that decoding it is expected to take."""
 
-    names: list[str]
-    images: list[Floats]
-
-
-def decode(body: Body) -> Decoded:
-    """Decode all files of a body; stop early if the request is abandoned."""
-    return _prepare_all(body, split_uploads(body.content, body.boundary, body.settings.max_images))
+    picture: Image.Image
+    label: str
+    cost: float
 
 
-def decode_small(body: Body) -> Decoded:
-    """Decode a body if that is fast, else raise NotSmall."""
-    if len(body.content) > SMALL_BYTES:
-        raise NotSmall
-    uploads = split_uploads(body.content, body.boundary, body.settings.max_images)
-    pixels = 0
+def decode(task: Task, body: bytes) -> tuple[Answer, bytes]:
+    """Decode all images of a request; refusals are answers too."""
+    start = time.process_time()
+    try:
+        with cpu_limit(min(task.max_seconds, LEAST_SECONDS + LENIENCY * BYTE_SECONDS * len(body))):
+            uploads = split_uploads(body, task.boundary.encode("latin-1"), task.max_images)
+            opened = _open_all(uploads, task.max_pixels)
+        cost = sum(image.cost for image in opened)
+        if cost > task.max_cost:
+            return Answer(cost=cost, seconds=time.process_time() - start), b""
+        with cpu_limit(min(task.max_seconds, LEAST_SECONDS + LENIENCY * cost)):
+            content = _prepare_all(opened, task)
+        names = [upload.name for upload in uploads]
+        return Answer(names=names, seconds=time.process_time() - start), content
+    except Refusal as refusal:
+        answer = Answer(status=refusal.status, message=refusal.message)
+    except OutOfTime:
+        answer = Answer(status=HTTPStatus.UNPROCESSABLE_ENTITY, message=TOO_SLOW, cost=LEAST_SECONDS)
+    except MemoryError:
+        answer = Answer(status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message=TOO_LARGE)
+    return answer.model_copy(update={"seconds": time.process_time() - start}), b""
+
+
+def _open_all(uploads: list[Upload], max_pixels: int) -> list[Opened]:
+    """Read the headers of all images, and refuse them if they are too large together."""
+    opened: list[Opened] = []
+    pixels = inflated = 0
     for number, upload in enumerate(uploads):
-        picture = open_picture(upload.content, label_of(number, len(uploads), upload), body.settings.max_pixels)
-        pixels += picture.width * picture.height
-        if count_scans(upload.content) > 1:  # a progressive JPEG takes much longer than its pixels suggest
-            raise NotSmall
-    if pixels > SMALL_PIXELS:
-        raise NotSmall
-    return _prepare_all(body, uploads)
-
-
-def _prepare_all(body: Body, uploads: list[Upload]) -> Decoded:
-    images: list[Floats] = []
-    for number, upload in enumerate(uploads):
-        if body.abandoned.is_set():
-            break
         label = label_of(number, len(uploads), upload)
-        images.append(prepare(upload, label, body.preprocess, body.settings.max_pixels))
-    return Decoded([upload.name for upload in uploads], images)
+        picture = open_picture(upload.content, label, max_pixels)
+        pixels += picture.width * picture.height
+        inflated += inflated_bytes(picture, upload.content)
+        if pixels > max_pixels:
+            raise _too_much(f"{pixels:,} pixels together", f"{max_pixels:,}")
+        if inflated > INFLATED_BYTES * max_pixels:
+            raise _too_much(f"{inflated:,} bytes when they are inflated", f"{INFLATED_BYTES * max_pixels:,}")
+        opened.append(Opened(picture, label, expected_seconds(picture, upload.content)))
+    return opened
+
+
+def expected_seconds(picture: Image.Image, content: bytes) -> float:
+    """Return how long an honest image of this size takes at most, on an ordinary machine."""
+    scans = max(1, count_scans(content))
+    pixels = picture.width * picture.height
+    return PIXEL_SECONDS * scans * pixels + BYTE_SECONDS * len(content) + PROGRESSIVE_SECONDS * (scans > 1)
+
+
+def inflated_bytes(picture: Image.Image, content: bytes) -> int:
+    """Return the size of a PNG's rows before they become pixels; other formats inflate nothing."""
+    if picture.format != "PNG":
+        return 0
+    depth, colours = content[24:26]
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(colours, 4)
+    return picture.height * (1 + (picture.width * channels * depth + 7) // 8)
+
+
+def _prepare_all(opened: list[Opened], task: Task) -> bytes:
+    """Decode one image after the other; only the small network inputs are kept."""
+    opened.reverse()
+    inputs: list[bytes] = []
+    while opened:
+        image = opened.pop()  # its pixels are released before the next ones are decoded
+        inputs.append(np.ascontiguousarray(prepare(image.picture, image.label, task.preprocess), np.float32).tobytes())
+    return b"".join(inputs)
+
+
+def _too_much(got: str, most: str) -> Refusal:
+    return Refusal(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        f"the images have {got}; at most {most} are allowed in one request: send smaller or fewer images",
+    )
