@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
 
-.PHONY: demo quick test sweep docs lint format setup requirements clean
+.PHONY: demo quick test sweep mutants docs lint format setup requirements clean
 
 demo: $(READY)
 	$(BIN)/prunus demo
@@ -22,6 +22,10 @@ sweep: $(READY)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=sweep
 	PRUNUS_DRAWS=1000 $(BIN)/pytest -n auto tests/budgets/test_keeper.py
 	$(BIN)/python -m fuzzing.model_files
+
+# changes 225 single operators, one at a time, and checks that tests notice: an hour and more; continues where it stopped
+mutants: $(READY)
+	$(BIN)/python -m mutants.run --json docs/results/mutants.json
 
 # the theme announces its successor on every build; any other warning is an error
 docs: $(READY)

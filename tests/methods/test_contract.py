@@ -322,16 +322,112 @@ class _Scales(Adapter):
         return Cost(weights=sum(scale.numel() for scale in self.scales.of(domain).values()))
 
 
+def _add(monkeypatch: pytest.MonkeyPatch, kind: type[_Scales]) -> None:
+    def build(backbone: Backbone, classes: Sequence[int], _options: object) -> list[Adapter]:
+        return [kind(backbone.network, len(classes))]
+
+    monkeypatch.setitem(METHODS, "scales", Method("", "", "", build))
+
+
 def test_a_method_added_to_the_table_is_held_to_the_same_contract(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def build(backbone: Backbone, classes: Sequence[int], _options: object) -> list[Adapter]:
-        return [_Scales(backbone.network, len(classes))]
-
-    monkeypatch.setitem(METHODS, "scales", Method("", "", "", build))
+    _add(monkeypatch, _Scales)
     test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was("scales")
     test_interleaved_domains_give_the_logits_of_separate_ones("scales")
+    test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_they_learn_together("scales")
     test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit("scales", tmp_path)
     test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on("scales", _backbone)
     test_the_claimed_macs_are_those_of_the_convolutions_that_run("scales", _backbone)
     test_at_its_start_a_method_is_the_backbone("scales")
+
+
+class _OfTheFirstDomain(_Scales):
+    """A mistake: every domain uses and changes the scales of the first."""
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return super().tensors(0, frozen)
+
+
+class _ChangesTheBackbone(_Scales):
+    """A mistake: the frozen weights themselves are scaled."""
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        with torch.no_grad():
+            for name in self.scales.of(domain):
+                frozen[name].mul_(1.001)
+        return super().tensors(domain, frozen)
+
+
+class _CountsPasses(_Scales):
+    """A mistake: a number that the scales depend on is not saved."""
+
+    passes = 0
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        self.passes += 1
+        return {name: tensor * (1 + 0.01 * self.passes) for name, tensor in super().tensors(domain, frozen).items()}
+
+
+class _Cheap(_Scales):
+    """A mistake: the scales of a domain are not counted."""
+
+    def cost(self, domain: int, run: Probe) -> Cost:
+        return Cost()
+
+
+class _Busy(_Scales):
+    """A mistake: computation is claimed that does not happen."""
+
+    def cost(self, domain: int, run: Probe) -> Cost:
+        return Cost(weights=super().cost(domain, run).weights, macs=1)
+
+
+class _StartsAtTwo(_Scales):
+    """A mistake: the start is not the backbone."""
+
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: tensor * 2 for name, tensor in super().tensors(domain, frozen).items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (_ChangesTheBackbone, test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was),
+        (
+            _OfTheFirstDomain,
+            test_learning_from_one_domain_leaves_the_logits_of_the_others_alone_unless_they_learn_together,
+        ),
+        (_CountsPasses, test_interleaved_domains_give_the_logits_of_separate_ones),
+        (_StartsAtTwo, test_at_its_start_a_method_is_the_backbone),
+    ],
+)
+def test_a_broken_method_is_noticed(
+    kind: type[_Scales], check: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(monkeypatch, kind)
+    _backbone.cache_clear()
+    with pytest.raises(AssertionError):
+        check("scales")
+    _backbone.cache_clear()  # one of them changes it
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (_Cheap, test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on),
+        (_Busy, test_the_claimed_macs_are_those_of_the_convolutions_that_run),
+    ],
+)
+def test_wrong_costs_are_noticed(
+    kind: type[_Scales], check: Callable[[str, Callable[[], Backbone]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(monkeypatch, kind)
+    with pytest.raises(AssertionError):
+        check("scales", _backbone)
+
+
+def test_a_state_that_is_not_saved_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _add(monkeypatch, _CountsPasses)
+    with pytest.raises(AssertionError):
+        test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit("scales", tmp_path)

@@ -82,7 +82,9 @@ def test_what_is_switched_off_whole_is_named(layers: dict[str, Sequence[float]],
     for sentence, problem in zip(sentences, problems, strict=True):
         assert problem in sentence
         assert sentence.endswith("; set a larger budget or a smaller training.switch_lr")
-    assert all("budget" not in sentence for sentence in switched_off(DOMAINS, layers, has_budget=False))
+    without_budget = switched_off(DOMAINS, layers, has_budget=False)
+    assert len(without_budget) == len(problems)
+    assert all("budget" not in sentence for sentence in without_budget)
 
 
 @pytest.mark.parametrize(

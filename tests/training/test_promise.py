@@ -41,6 +41,7 @@ def test_a_copy_with_own_norms_is_as_large_as_a_trained_network_and_answers_near
     assert size > before  # norms that are alike are stored once
     for first, second in pairwise(copy.domains):
         norms = [name for name in copy.tensors(first) if name.endswith("running_mean")]
+        assert norms
         assert all(not torch.equal(copy.tensors(first)[name], copy.tensors(second)[name]) for name in norms)
     images = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     for domain in copy.domains:

@@ -140,6 +140,7 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_state(recipe:
     with pytest.raises(TrainingError, match="is not a number at step"):
         start_run(recipe.model_copy(update={"training": training}), tmp_path / "run")
     saved = _tensors(tmp_path / "run")
+    assert saved
     assert all(bool(torch.isfinite(tensor).all()) for tensor in saved.values())
 
 

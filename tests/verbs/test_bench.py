@@ -79,6 +79,7 @@ def test_the_command_prints_a_table_a_plot_and_json(model: Path, tmp_path: Path)
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
     content = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     assert {each["engine"] for each in content["speeds"]} > {"Prunus", "ONNX dense"}
+    assert [gain["domain"] for gain in content["gains"]] == ["birds", "signs"]
     assert all(gain["realised"] > 0 for gain in content["gains"])
     assert " cores" in content["machine"]
     assert content["prunus_engine"] == prunus.Predictor(model).engine
