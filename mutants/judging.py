@@ -18,8 +18,8 @@ OPTIONS = [
     *("-x", "--tb=line", f"--hypothesis-profile={PROFILE}", "-p", "no:cacheprovider", "-p", "no:xdist"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # plugins whose modules the slow imports include
 ]
-STEP_SECONDS = 200  # of one step of a verdict
-HANGS_AFTER = 100  # seconds of one test, many times the longest
+STEP_SECONDS = 90  # of one step of a verdict
+HANGS_AFTER = 60  # seconds of one test; without a mutant it must pass within a step
 KILLED, SURVIVED = "killed", "survived"
 STEPS = (("mirrored", "not slow"), ("nearby", "not slow"), ("mirrored", "slow"), ("nearby", "slow"))
 

@@ -11,7 +11,9 @@ from torch import Tensor
 from prunus.errors import UnknownNameError
 from prunus.losses import sharing
 from prunus.losses.constraint import Constraint
-from prunus.losses.sharing import SHARING_LOSSES, find_sharing_loss
+from prunus.losses.sharing import PENALTIES, SHARING_LOSSES, find_sharing_loss
+from prunus.methods.table import choose_method
+from prunus.recipes import parse_recipe
 
 
 def _folded(mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,3 +116,13 @@ def test_adding_a_sharing_loss_is_one_function_and_one_row(monkeypatch: pytest.M
     monkeypatch.setitem(SHARING_LOSSES, "at_most_half_common", at_most_half_common)
     found = find_sharing_loss("at_most_half_common")(torch.ones(2, 4, dtype=torch.bool), 0.5)
     assert float(found.violation) == pytest.approx(0.75)
+
+
+def test_only_soft_overlap_has_a_fixed_weight_unless_the_recipe_names_one() -> None:
+    assert PENALTIES == {"soft_overlap": 10.0}
+    recipe = {"backbone": "wrn14_2", "domains": ["demo:signs", "demo:fruits"], "preset": "paper"}
+    softly = recipe | {"method": "ba2", "sharing": {"loss": "soft_overlap"}}
+    assert choose_method(parse_recipe(softly)).weight == 10.0
+    assert {choose_method(parse_recipe(recipe | {"method": name})).weight for name in ("union", "jaccard")} == {
+        "learned"
+    }
