@@ -84,7 +84,7 @@ def mutated(source: str, place: Place) -> str | None:
 
 
 def _never_executed(tree: ast.AST) -> Iterator[Span]:
-    """Yield annotations, and what only the type checker reads."""
+    """Yield annotations and what else only the type checker reads."""
     for node in ast.walk(tree):
         match node:
             case ast.arg(annotation=ast.expr() as hidden) | ast.AnnAssign(annotation=ast.expr() as hidden):
@@ -93,6 +93,10 @@ def _never_executed(tree: ast.AST) -> Iterator[Span]:
                 yield _span(hidden)
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 yield _span(node)
+            case ast.keyword(arg="frozen", value=hidden):  # nothing assigns to them, as the type checker proves
+                yield _span(hidden)
+        if isinstance(node, ast.FunctionDef) and any(ast.unparse(name) == "overload" for name in node.decorator_list):
+            yield _span(node)
 
 
 def _span(node: ast.expr | ast.stmt) -> Span:

@@ -27,6 +27,14 @@ class NormlessName(nn.Module):
     """A name with "Norm" in it, but no weights."""
 
 
+class ConvNormBlock(nn.Module):
+    """A name with "Norm" in it, and weights only in its parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 1)
+
+
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
@@ -35,6 +43,7 @@ class NormlessName(nn.Module):
         (nn.LayerNorm(3), True),
         (FrozenNorm(), True),
         (NormlessName(), False),
+        (ConvNormBlock(), False),
         (nn.Conv2d(3, 3, 1), False),
     ],
     ids=lambda value: type(value).__name__,
