@@ -1,5 +1,7 @@
 """Errors are one line that says what is wrong and what to do."""
 
+import time
+
 import pytest
 
 from prunus import errors
@@ -20,6 +22,38 @@ def test_a_long_list_of_known_names_is_cut() -> None:
     names = [f"name {index:03d}" for index in range(MOST_NAMES + 5)]
     message = str(UnknownNameError("folder", "x", names))
     assert message.endswith(f"{names[MOST_NAMES - 1]} and 5 more")
+
+
+BASE = "".join(chr(ord("a") + 7 * number % 10) for number in range(97))
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        (BASE + "x77", [f"{BASE}{index:03d}" for index in range(1000)]),
+        ("x77" + BASE, [f"{index:03d}{BASE}" for index in range(1000)]),
+        ("ab" * 50, ["ab" * 25 + f"{index:03d}" + "ba" * 25 for index in range(1000)]),
+        ("domian77", [f"domain{index}" for index in range(1000)]),
+    ],
+)
+def test_an_unknown_name_among_a_thousand_similar_ones_costs_little(name: str, known: list[str]) -> None:
+    times = []
+    for _ in range(3):
+        start = time.thread_time()
+        message = str(UnknownNameError("domain", name, known))
+        times.append(time.thread_time() - start)
+    assert min(times) < 0.010
+    assert "did you mean" in message
+
+
+def test_the_right_name_is_found_among_a_thousand_others() -> None:
+    known = [f"domain{index}" for index in range(1000)]
+    assert "did you mean 'domain77'?" in str(UnknownNameError("domain", "domian77", known))
+    assert "did you mean 'domain123'?" in str(UnknownNameError("domain", "Domain123", known))
+
+
+def test_long_names_are_suggested_whole() -> None:
+    assert f"did you mean '{BASE}1'?" in str(UnknownNameError("domain", BASE, [f"{BASE}1"]))
 
 
 def test_a_missing_extra_says_what_to_install() -> None:

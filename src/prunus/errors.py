@@ -1,11 +1,16 @@
 """Errors meant for the user: one line that says what is wrong, what was expected and what to do."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from prunus.names import shown
 
 MOST_NAMES = 20  # keeps an error short where a folder holds thousands of names
+FEW_NAMES = 32  # names that are compared for a suggestion; each takes some ten microseconds
+LONGEST = 64  # letters of a name that are compared
+MOST_PAIRS = 20_000  # pairs of letters that are compared; this takes a few milliseconds
+ENDS = 16
 
 
 class PrunusError(ValueError):
@@ -20,11 +25,29 @@ class UnknownNameError(PrunusError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = list(known)
-        near = difflib.get_close_matches(name, names, n=3)
+        near = similar_names(name, names)
         hint = f" did you mean {near[0]!r}?" if near else ""
         ordered = near + [other for other in names if other not in near]
         more = f" and {len(ordered) - MOST_NAMES} more" if len(ordered) > MOST_NAMES else ""
         super().__init__(f"unknown {kind} {name!r};{hint} known: {', '.join(ordered[:MOST_NAMES]) or 'none'}{more}")
+
+
+def similar_names(name: str, known: Sequence[str]) -> list[str]:
+    """Return up to three names that are similar to another, the most similar first.
+
+    Among many names, only those with the most letters in common at their start and end are compared, because a client
+    of a service may ask for unknown names in a loop.
+    """
+    likely = known if len(known) <= FEW_NAMES else sorted(known, key=lambda other: -_common_ends(name, other))
+    longest = max(1, len(name[:LONGEST]), *(len(other[:LONGEST]) for other in likely[:FEW_NAMES]))
+    compared = {other[:LONGEST]: other for other in likely[: min(FEW_NAMES, max(MOST_PAIRS // longest**2, 3))]}
+    return [compared[near] for near in difflib.get_close_matches(name[:LONGEST], compared, n=3)]
+
+
+def _common_ends(name: str, other: str) -> int:
+    """Return the number of letters that two names share at their start and at their end, up to some."""
+    sides = ((name[:ENDS], other[:ENDS]), (name[::-1][:ENDS], other[::-1][:ENDS]))
+    return sum(1 for side in sides for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*side, strict=False)))
 
 
 class RecipeError(PrunusError):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -76,6 +76,33 @@ def test_a_request_in_flight_is_answered_before_the_service_ends(model: Path) ->
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert f'[{{"label":"{expected}"'.encode() in answer
         assert process.wait(60) == 0
+
+
+@pytest.mark.slow
+def test_with_few_file_descriptors_idle_connections_make_room_and_everyone_is_answered(model: Path) -> None:
+    serve = f"ulimit -n 80; exec {sys.executable} -m prunus serve {model} --port 0"
+    with (
+        subprocess.Popen(["bash", "-c", serve], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+        ExitStack() as stack,
+    ):
+        assert process.stdout is not None
+        stack.callback(process.kill)
+        address = _address(process.stdout.readline())
+        for _ in range(3):
+            for _ in range(120):
+                stack.enter_context(socket.create_connection(("127.0.0.1", _port(address)), timeout=60))
+            for seed in range(5):
+                assert httpx.get(f"{address}/health").status_code == 200
+                answer = httpx.post(f"{address}/predict/birds", files={"images": picture(seed)})
+                assert answer.status_code == 200
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert re.fullmatch(
+            r"the limit of 80 open files \(ulimit -n\) allows \d+ connections at the same time; "
+            r"max_connections is 512\n",
+            said,
+        )
 
 
 def _wait_until_nobody_listens(port: int) -> None:

@@ -1,5 +1,6 @@
 """Listen, serve until a signal arrives, answer the accepted requests and stop."""
 
+import asyncio
 import contextlib
 import ctypes
 import logging
@@ -13,7 +14,19 @@ from collections.abc import Callable, Iterator
 import uvicorn
 
 from prunus.errors import PrunusError
-from prunus.serving.guarding.connections import Guard, guarded
+from prunus.serving.guarding.accepting import Acceptor
+from prunus.serving.guarding.connections import Guard, GuardedConnection, evict_one, guarded
+from prunus.serving.guarding.descriptors import (
+    LANE,
+    SPARE,
+    ConnectionLimits,
+    available_descriptors,
+    connection_limits,
+    used_descriptors,
+)
+from prunus.serving.guarding.headers import SECURITY_HEADERS
+from prunus.serving.guarding.hooks import check_hooks
+from prunus.serving.guarding.hosts import Hosts
 from prunus.serving.routes.app import make_app
 from prunus.serving.service import Service
 from prunus.serving.settings import ServeSettings
@@ -23,16 +36,32 @@ LARGE_BYTES = 2**20
 
 
 class Server(uvicorn.Server):
-    """A server that reports when it is ready and stops normally on a signal."""
+    """A server that accepts as many connections as fit, reports when it is ready and stops normally on a signal."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits, ready: Callable[[], None]) -> None:
         super().__init__(config)
+        self.limits = limits
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and report it."""
-        await super().startup(sockets)
+        await super().startup([])  # asyncio would accept more connections than there are descriptors
+        self.servers = [Acceptor(listener, self._make_connection, self._has_room) for listener in sockets or ()]  # type: ignore[misc]
         self._ready()
+
+    def _make_connection(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+    def _has_room(self, starting: int) -> bool:
+        """Return whether one more connection may be accepted, and close the one of least use if not."""
+        connections = self.server_state.connections
+        if len(connections) + starting < self.limits.connections + self.limits.lane:
+            return True
+        guarded_ones = (each for each in connections if isinstance(each, GuardedConnection))
+        evict_one(guarded_ones, asyncio.get_running_loop().time())
+        return False
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -70,18 +99,29 @@ def address_of(listener: socket.socket) -> str:
 def make_server(service: Service, ready: Callable[[], None]) -> Server:
     """Build the server of a service; it logs errors only."""
     settings = service.settings
+    check_hooks()
+    limits = allowed_connections(settings)
+    hosts = Hosts(settings.host, settings.allow_hosts)
     config = uvicorn.Config(
         make_app(service),
-        http=guarded(Guard(settings.request_seconds, settings.max_connections, service.admission.arrivals)),
+        http=guarded(Guard(settings.request_seconds, limits.connections, service.admission.arrivals, hosts)),
         ws="none",
         log_level="error",
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        headers=list(SECURITY_HEADERS),
         timeout_keep_alive=24 * 3600,  # GuardedConnection closes idle connections
         timeout_graceful_shutdown=math.ceil(settings.request_seconds) + 5,
     )
-    return Server(config, ready)
+    return Server(config, limits, ready)
+
+
+def allowed_connections(settings: ServeSettings) -> ConnectionLimits:
+    """Return how many connections the settings and the file descriptors of this process allow."""
+    used = used_descriptors()
+    wanted = settings.max_connections
+    return connection_limits(wanted, available_descriptors(used + SPARE + LANE + wanted), used)
 
 
 def return_large_blocks() -> None:
@@ -98,4 +138,7 @@ def run_service(service: Service, ready: Callable[[str], None]) -> None:
     settings: ServeSettings = service.settings
     with listen(settings.host, settings.port) as listener:
         address = address_of(listener)
-        make_server(service, lambda: ready(address)).run(sockets=[listener])
+        server = make_server(service, lambda: ready(address))
+        if server.limits.note:
+            logging.getLogger(__name__).warning(server.limits.note)
+        server.run(sockets=[listener])

@@ -18,6 +18,9 @@ class ServeSettings(Settings):
         default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 listens on all interfaces"
     )
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen on; 0 picks a free one")
+    allow_hosts: list[str] = Field(
+        default=[], description='more host names to answer to, such as those of a proxy; "*" answers to any'
+    )
     threads: int = Field(default=1, ge=1, le=1024, description="threads that compute one batch")
     batch_images: int = Field(default=32, ge=1, le=4096, description="largest number of images computed together")
     batch_ms: float = Field(

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from prunus.serving.guarding.arrivals import Arrival, Arrivals
 from prunus.serving.guarding.deadline import LATE_SECONDS
+from prunus.serving.guarding.hosts import Hosts
 from prunus.serving.refusals import Refusal, overloaded
 
 MAX_HEAD_BYTES = 64 * 1024  # request line and headers
@@ -28,6 +29,7 @@ class Guard:
     request_seconds: float
     max_connections: int
     arrivals: Arrivals
+    hosts: Hosts
 
 
 class GuardedConnection(HttpToolsProtocol):
@@ -150,7 +152,7 @@ class GuardedConnection(HttpToolsProtocol):
         """Return the refusal of a request that the application shall not see."""
         if self._crowded and self.url.partition(b"?")[0] != HEALTH:
             return overloaded(CROWDED, hang_up=True)
-        return None
+        return self.guard.hosts.refusal(self.headers)
 
     def _end_arrival(self) -> None:
         if self._arrival is not None:
