@@ -65,6 +65,20 @@ def test_a_header_has_at_most_eight_mebibytes() -> None:
         read_container(*_container(largest + b" "))
 
 
+def test_a_header_has_a_limited_number_of_values() -> None:
+    """Each list counts twice, for its bracket and for its comma; the object and its list for two more."""
+    largest = b'{"a":[%s]}' % b"[],".join([b""] * 2**18)[:-1]
+    assert len(read_container(*_container(largest))["a"]) == 2**18 - 1
+    with pytest.raises(BundleError, match="its header has 524289 values; at most 524288 are allowed"):
+        read_container(*_container(largest.replace(b"[[]", b"[[0,[]]")))
+
+
+def test_a_file_that_ends_within_its_first_bytes_is_refused() -> None:
+    for length in (1, 7):
+        with pytest.raises(ValueError, match="its first 8 bytes are not the length of a header"):
+            read_container(BytesIO(bytes(length)), length)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

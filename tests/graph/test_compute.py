@@ -131,3 +131,25 @@ def test_norms_sums_and_products_equal_those_of_torch(height: int, width: int, s
     _assert_close(compute(_operation(op="cat", inputs=(0, 1, 0)), [x, y, x], {}, size), torch.cat([a, b, a], 1))
     more = compute(_operation(op="append_zeros", inputs=(0,), count=2), [x], {}, size)
     _assert_close(more, F.pad(a, (0, 0, 0, 0, 0, 2)))
+
+
+@given(st.integers(1, 2), st.integers(1, 3), st.integers(1, 2), seeds)
+def test_unused_kernels_ignore_overflows_and_used_ones_propagate_them(
+    groups: int, in_group: int, out_group: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.choice([1.0, 1.0, 2.0, -1.0, np.inf, -np.inf, np.nan], (1, groups * in_group, 4, 4))
+    weight = rng.choice([-2.0, 0.0, 1.0, 3.0], (groups * out_group, in_group, 2, 2))
+    weight *= rng.random((groups * out_group, in_group, 1, 1)) < 0.5
+    fields = {"inputs": (0,), "channels": (len(weight), in_group), "kernel": (2, 2), "groups": groups}
+    conv = _operation(op="conv", layer="c", **fields)
+    with np.errstate(all="ignore"):
+        result = compute(conv, [x], {"weight": weight}, (3, 3))
+        for output, row, column in np.ndindex(len(weight), 3, 3):
+            first = output // out_group * in_group
+            terms = [
+                weight[output, channel] * x[0, first + channel, row : row + 2, column : column + 2]
+                for channel in range(in_group)
+                if weight[output, channel].any()
+            ]
+            np.testing.assert_allclose(result[0, output, row, column], np.sum(terms), equal_nan=True)

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import load, save
 
 from prunus.arrays import Array
+from prunus.bundle.header import FileHeader
 
 
 def file_header(path: Path) -> dict[str, Any]:
@@ -29,8 +31,12 @@ def seal(path: Path, header: dict[str, Any], arrays: dict[str, Array]) -> None:
     path.write_bytes(save(arrays, {"prunus": json.dumps(header | {"sha256": digest.hexdigest()})}))
 
 
-def rewrite_header(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the header of a file and write it with a correct checksum."""
+def rewrite_header(path: Path, change: Callable[[dict[str, Any]], object], fit: bool = False) -> None:
+    """Change the header of a file and write it with a correct checksum; with `fit`, all parts become zeros."""
     header = file_header(path)
     change(header)
-    seal(path, header, load(path.read_bytes()))
+    arrays = load(path.read_bytes())
+    if fit:
+        parts = FileHeader.model_validate(header).parts()
+        arrays = {name: np.zeros(part.size, part.dtype) for name, part in parts.items()}
+    seal(path, header, arrays)

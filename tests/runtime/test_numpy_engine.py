@@ -1,6 +1,7 @@
 """The numpy engine computes a whole graph as torch does, for each domain."""
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from torch import Tensor
 from prunus.arrays import Values
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError
-from prunus.runtime.numpy_engine import NumpyEngine
-from tests.makers.graph_bundles import make_graph, random_bundle
+from prunus.runtime import numpy_engine
+from prunus.runtime.native_engine import NativeEngine
+from prunus.runtime.numpy_engine import DomainTensors, NumpyEngine
+from tests.makers.graph_bundles import convolution, make_graph, random_bundle
 
 POINTWISE = {"op": "conv", "layer": "wide", "channels": (8, 4), "kernel": (1, 1), "groups": 2}
 THREES = {"op": "conv", "kernel": (3, 3)}
@@ -104,3 +107,30 @@ def test_no_images_give_no_answers_and_those_that_are_not_finite_are_refused() -
     for wrong in (np.nan, np.inf, -np.inf):
         with pytest.raises(DataError, match="not finite"):
             engine.logits(np.full((1, 3, 8, 8), wrong, np.float32), "a")
+
+
+def test_only_the_domains_used_last_stay_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = random_bundle(make_graph(convolution("layer", (0,), (8, 3))), 6, ("a", "b", "c"))
+    expand = numpy_engine._dense_tensors
+    expanded: list[str] = []
+
+    def record(bundle: Bundle, domain: str) -> DomainTensors:
+        expanded.append(domain)
+        return expand(bundle, domain)
+
+    monkeypatch.setattr(numpy_engine, "MAX_CACHED_BYTES", 2 * 4 * 8 * 3 * 9)  # two domains
+    monkeypatch.setattr(numpy_engine, "_dense_tensors", record)
+    engine = NumpyEngine(bundle)
+    images = np.ones((1, 3, 6, 6), np.float32)
+    for domain in ("a", "b", "a", "c", "a", "b"):  # c replaces b, and b replaces c
+        expected = NativeEngine(bundle).logits(images, domain)
+        np.testing.assert_allclose(engine.logits(images, domain), expected, atol=1e-4)
+    assert expanded == ["a", "b", "c", "b"]
+
+
+def test_a_graph_of_many_operations_is_prepared_at_once() -> None:
+    graph = make_graph(convolution("layer", (0,), (1, 3)), *({"op": "add", "inputs": (n, n)} for n in range(1, 9999)))
+    bundle = random_bundle(graph, 1, ("a",))
+    started = time.process_time()
+    NumpyEngine(bundle)
+    assert time.process_time() - started < 0.5

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from prunus.bundle.header import Part
 from prunus.errors import BundleError
-from prunus.graph.limits import MAX_HEADER
+from prunus.graph.limits import MAX_HEADER, MAX_HEADER_VALUES
 
 METADATA_KEY = "prunus"
 LENGTH_BYTES = 8
@@ -23,10 +23,18 @@ def read_container(file: IO[bytes], size: int) -> dict[str, Any]:
         raise ValueError(f"its first {LENGTH_BYTES} bytes are not the length of a header")
     if length > size - LENGTH_BYTES:
         raise ValueError("it ends before the end of its header")
-    content = parse_json(file.read(length).decode())
+    text = file.read(length).decode()
+    if count_values(text) > MAX_HEADER_VALUES:
+        raise BundleError(f"its header has {count_values(text)} values; at most {MAX_HEADER_VALUES} are allowed")
+    content = parse_json(text)
     if not isinstance(content, dict):
         raise ValueError("its header is not a JSON object")
     return content
+
+
+def count_values(text: str) -> int:
+    """Count the values of a JSON text without parsing it; punctuation inside strings counts too."""
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 def header_text(container: dict[str, Any]) -> str | None:

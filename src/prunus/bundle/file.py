@@ -10,7 +10,15 @@ from safetensors.numpy import save
 
 from prunus.arrays import Array, Bytes, DType
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.container import METADATA_KEY, check_parts, container_size, header_text, parse_json, read_container
+from prunus.bundle.container import (
+    METADATA_KEY,
+    check_parts,
+    container_size,
+    count_values,
+    header_text,
+    parse_json,
+    read_container,
+)
 from prunus.bundle.dtypes import STORED, all_finite, encode
 from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry
 from prunus.bundle.index import encode_index
@@ -70,7 +78,7 @@ def _header(bundle: Bundle, dtype: DType) -> tuple[FileHeader, dict[str, Bytes]]
         shared=_names(bundle, "shared/"),
         sha256="",
     )
-    if problem := header.problem():
+    if problem := header.problem(count_values(_text(header))):
         raise BundleError(f"the model cannot be written: {problem}")
     return header, {f"union/{layer}": index for layer, (_, index) in indices.items()}
 
@@ -142,7 +150,7 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
         first = error.errors()[0]
         location = ".".join(str(part) for part in first["loc"])
         raise BundleError(f"its header cannot be read: {location}: {first['msg']}") from None
-    if problem := header.problem():
+    if problem := header.problem(count_values(text)):
         raise BundleError(problem)
     check_parts(container, header.parts(), size - file.tell())
     return header, text

@@ -11,13 +11,15 @@ from prunus.arrays import DType
 from prunus.bundle.dtypes import STORED
 from prunus.bundle.index import Code
 from prunus.bundle.manifest import Manifest, ManifestPart
-from prunus.graph.limits import FREE_WEIGHTS, MAX_ARRAYS, MAX_SWITCHES, MAX_WEIGHTS, WEIGHTS_PER_BYTE
+from prunus.graph.costs import Claims, allowed_cost, file_cost, too_much
+from prunus.graph.limits import FREE_WEIGHTS, MAX_ARRAYS, MAX_COUNT, MAX_SWITCHES, MAX_WEIGHTS, WEIGHTS_PER_BYTE
 from prunus.graph.operations import Conv
 
 FORMAT_VERSION = 3
+RUN_BYTES = 45  # of memory that decoding takes for each byte of runs
 CODES = {"float32": "F32", "float16": "F16", "uint16": "U16", "uint8": "U8"}  # numpy's names -> those of safetensors
 
-Count = Annotated[int, Field(ge=0, le=2**53)]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 TensorName = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,4})\.[a-z]+$")]  # number of the operation, role
 
 
@@ -94,12 +96,39 @@ class FileHeader(ManifestPart):
             "shared": sum(prod(self.shape(name)) for name in self.shared),
         }
 
-    def problem(self) -> str | None:
-        """Return what is wrong with the header; None if nothing is."""
+    def problem(self, values: int) -> str | None:
+        """Return what is wrong with the header, whose JSON has so many values; None if nothing is."""
         convs = self.manifest.convs
         if len(self.index) != len(convs) or not convs:
             return f"its index has {len(self.index)} layers, but its graph has {len(convs)}"
-        return self._wrong_layer() or self._wrong_tensor() or self._wrong_size() or self._wrong_image()
+        return (
+            self._wrong_layer()
+            or self._wrong_tensor()
+            or self._wrong_size()
+            or self._wrong_image()
+            or self._too_expensive(values)
+        )
+
+    def claims(self, values: int) -> Claims:
+        """Return what the header declares besides its graph."""
+        convs, domains = self.manifest.convs, self.manifest.domains
+        return Claims(
+            data_bytes=max(part.end for part in self.parts().values()),
+            values=values,
+            arrays=len(domains) * (len(convs) + len(self.norms) + 2) + 2 * len(convs) + len(self.shared),
+            domains=len(domains),
+            classes=max(len(entry.classes) for entry in domains.values()),
+            kept={name: entry.kept for name, entry in self.layers()},
+            index_bytes=max(
+                2 * convs[name].num_kernels + (RUN_BYTES * entry.num_bytes if entry.code == "runs" else 0)
+                for name, entry in self.layers()
+            ),
+            has_ones=any(name.endswith(".ones") for name in (*self.norms, *self.shared)),
+        )
+
+    def _too_expensive(self, values: int) -> str | None:
+        claims = self.claims(values)
+        return too_much(file_cost(self.manifest.graph, self.manifest.shapes, claims), allowed_cost(claims.data_bytes))
 
     def _wrong_layer(self) -> str | None:
         seen: dict[str, tuple[object, ...]] = {}

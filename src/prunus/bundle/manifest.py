@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from prunus.graph.limits import MAX_DOMAIN_NAME, MAX_DOMAINS, MAX_IMAGE_SIDE, MAX_OPERATIONS
+from prunus.graph.limits import MAX_COUNT, MAX_DOMAIN_NAME, MAX_DOMAINS, MAX_IMAGE_SIDE, MAX_OPERATIONS
 from prunus.graph.operations import Conv, Graph, Shape
 from prunus.graph.shapes import value_shapes
 from prunus.images import Preprocess
@@ -58,7 +58,7 @@ class Manifest(ManifestPart):
     image_size: int = Field(ge=1, le=MAX_IMAGE_SIDE)
     graph: Annotated[Graph, Field(min_length=1, max_length=MAX_OPERATIONS)]
     domains: dict[DomainName, DomainEntry] = Field(min_length=1, max_length=MAX_DOMAINS)
-    dense_bytes: int = Field(ge=0)
+    dense_bytes: int = Field(ge=0, le=MAX_COUNT)
     provenance: Provenance
 
     @cached_property

@@ -41,20 +41,25 @@ def convolve(x: Values, weight: Values, conv: Conv, groups: int, sides: Pair) ->
 
 
 def _convolve_used(x: Values, weight: Values, conv: Conv, sides: Pair) -> Values:
-    """Convolve with the kernels in use; others ignore overflows, where zero times infinity would be NaN."""
-    channels = np.flatnonzero(~np.isfinite(x).all(axis=(0, 2, 3)))
-    if not channels.size:
+    """Convolve with the kernels in use; others ignore overflows, where zero times infinity would be NaN.
+
+    A channel with overflows costs no more than others: the products that are not finite are counted by convolutions.
+    """
+    is_finite = np.isfinite(x)
+    if is_finite.all():
         return convolve(x, weight, conv, conv.groups, sides)
-    outputs, inputs = len(weight) // conv.groups, weight.shape[1]
-    finite = x.copy()
-    finite[:, channels] = 0
-    result = convolve(finite, weight, conv, conv.groups, sides)
-    for channel in channels:
-        first, within = channel // inputs * outputs, channel % inputs
-        kernels = weight[first : first + outputs, within : within + 1]
-        used = first + np.flatnonzero(kernels.any(axis=(1, 2, 3)))
-        if used.size:
-            result[:, used] += convolve(x[:, channel : channel + 1], weight[used, within : within + 1], conv, 1, sides)
+    used = np.broadcast_to(weight.any(axis=(2, 3), keepdims=True), weight.shape)
+    if weight.shape[1] == 1 and len(weight) == conv.groups:  # depthwise: one kernel for each input
+        return convolve(np.where(used[:, 0, :1, :1], x, 0), weight, conv, conv.groups, sides)
+    result = convolve(np.where(is_finite, x, 0), weight, conv, conv.groups, sides)
+    signs = np.where(np.isinf(x), np.sign(x), 0).astype(x.dtype)
+    direction = convolve(signs, np.sign(weight), conv, conv.groups, sides)  # positive minus negative infinities
+    infinities = convolve(np.abs(signs), np.abs(np.sign(weight)), conv, conv.groups, sides)
+    overflows = convolve((~is_finite).astype(x.dtype), used.astype(x.dtype), conv, conv.groups, sides)
+    has_overflow = overflows > 0
+    result[has_overflow] = np.inf * direction[has_overflow]
+    # NaN times anything, infinity times zero, and infinities of both signs
+    result[(overflows > infinities) | (np.abs(direction) < infinities)] = np.nan
     return result
 
 

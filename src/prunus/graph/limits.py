@@ -4,7 +4,18 @@ They are far above the needs of real networks, and low enough to make the worst 
 """
 
 MAX_HEADER = 2**23  # bytes
+MAX_HEADER_VALUES = 2**19  # commas and opening brackets of its JSON
 
+# what a file may cost in all, as `costs` computes it: so much, and more per byte of data
+LOAD_SECONDS = 2.0
+LOAD_SECONDS_PER_BYTE = 1e-8
+LOAD_BYTES = 300e6
+LOAD_BYTES_PER_BYTE = 3
+IMAGE_SECONDS = 10.0
+IMAGE_BYTES = 1e9
+MAX_CACHED_BYTES = 2**28  # of dense weights that the numpy engine keeps for later images, if one domain takes no more
+
+MAX_COUNT = 2**53  # of anything that the header counts
 MAX_OPERATIONS = 10_000
 MAX_SIDE = 2**16  # along any axis
 MAX_IMAGE_SIDE = 4096  # pixels
