@@ -5,7 +5,8 @@ import time
 import pytest
 
 from prunus import errors
-from prunus.errors import MOST_NAMES, MissingExtraError, PrunusError, UnknownNameError
+from prunus.errors import MOST_NAMES, DataError, MissingExtraError, PrunusError, UnknownNameError
+from prunus.names import shown
 
 
 def test_an_unknown_name_lists_the_known_ones_the_most_similar_first() -> None:
@@ -65,3 +66,10 @@ def test_a_missing_extra_says_what_to_install() -> None:
 def test_every_error_is_a_prunus_error_and_a_value_error(name: str) -> None:
     assert issubclass(getattr(errors, name), PrunusError)
     assert issubclass(getattr(errors, name), ValueError)
+
+
+@pytest.mark.parametrize("name", ["\x1b[31m", "a\nb", "\u202e", "\udcff"])
+def test_an_error_is_one_visible_line_whatever_the_names_in_it_hold(name: str) -> None:
+    for error in (DataError(f"cannot read {name}"), UnknownNameError("class", name, [name])):
+        assert str(error).isprintable()
+        assert shown(name) in str(error)

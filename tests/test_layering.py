@@ -47,7 +47,7 @@ measure: amounts benchmarks bundle config data graph images probabilities runtim
 onnx: bundle graph runtime
 lowering: backbone bundle graph masks
 methods: backbone config losses masks measure presets
-report: amounts bundle images measure recipes run_folder
+report: amounts bundle images measure recipes run_folder terminal
 serving: bundle config images measure probabilities runtime samples
 budgets: bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
@@ -61,7 +61,8 @@ comparison: backbone config data evaluation losses measure methods presets recip
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel
     presets pretraining recipes report run_folder runtime samples serving timing training
-cli: backbone benchmarks bundle config data measure onnx parallel recipes report run_folder serving training verbs
+cli: backbone benchmarks bundle config data measure onnx parallel recipes report run_folder serving
+    terminal training verbs
 __main__: cli
 """
 IMPORTS = {

@@ -3,22 +3,27 @@
 from typing import Any
 
 from rich.box import HEAVY_HEAD, Box
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import PaddingDimensions
 from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
-from prunus.names import shown, shown_lines
+from prunus.names import shown
 
 
-def plain_text(text: str, style: str = "") -> Text:
-    """Return a text of one or more lines as rich shows it unchanged; what could not be seen becomes escapes."""
-    return Text(shown_lines(text), style)
+def plain_text(*lines: str, style: str = "") -> Text:
+    """Return lines as rich shows them unchanged; what could not be seen in them becomes escapes."""
+    return Text("\n".join(map(shown, lines)), style)
+
+
+def plain_console(stderr: bool = False) -> Console:
+    """Return a terminal that prints strings as they are, without markup, emoji or highlights."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def _cell(content: RenderableType | None) -> RenderableType | None:
-    return Text(shown(content)) if isinstance(content, str) else content
+    return plain_text(content) if isinstance(content, str) else content
 
 
 class PlainTable(Table):
@@ -32,7 +37,7 @@ class PlainTable(Table):
         pad_edge: bool = True,
         padding: PaddingDimensions = (0, 1),
     ) -> None:
-        text = None if title is None else Text(shown(title), "table.title")
+        text = None if title is None else plain_text(title, style="table.title")
         super().__init__(title=text, title_justify="left", box=box, pad_edge=pad_edge, padding=padding)
         for header in headers:
             self.add_column(header)

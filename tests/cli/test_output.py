@@ -1,15 +1,22 @@
 """Tables and JSON as commands print them."""
 
+import ast
 import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from prunus.cli.output import make_table, print_json
+import prunus
+from prunus.cli.output import make_table, print_json, say, show
 from prunus.measure.evaluation import Evaluation
 from prunus.runtime.predictor import Prediction
+from tests.makers.hostile_files import HOSTILE_NAMES
 from tests.makers.run_folders import results
+
+ROOT = Path(prunus.__file__).parent
+# calls that write names as they are
+AROUND = {"typer.echo", "typer.secho", "click.echo", "print", "rich.print", "Console", "Table"}
 
 
 def test_models_are_printed_as_they_dump_themselves(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,9 +38,36 @@ def test_dataclasses_paths_and_tuples_are_plain_json_too(capsys: pytest.CaptureF
 def test_numbers_are_aligned_right_and_names_left(gap: int | None) -> None:
     table = make_table(("name", "count", "kind"), "things", left=("kind",), gap=gap)
     assert [column.justify for column in table.columns] == ["left", "right", "left"]
-    assert table.title == "things"
+    assert str(table.title) == "things"
     table.add_row("a", "1", "b")
     console = Console(width=40)
     with console.capture() as capture:
         console.print(table)
     assert ("│" in capture.get()) == (gap is None)
+
+
+def test_hostile_names_are_exact_in_json_and_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [*HOSTILE_NAMES, "\udcff", "\U000e0041", "\x7f", "rösli 玫瑰"]
+    print_json([*names, *map(Path, names)])
+    text = capsys.readouterr().out
+    assert json.loads(text) == [*names, *map(str, map(Path, names))]
+    text.encode()
+    assert set(filter(lambda character: not character.isprintable(), text)) == {"\n"}
+    assert "rösli 玫瑰" in text
+
+
+def test_lines_and_cells_show_names_as_one_visible_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, visible in HOSTILE_NAMES.items():
+        say(name)
+        show(None, False, name, make_table((name, "x"), name, rows=[(name, "1")]))
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[:3] == [visible, visible, lines[2]]
+        assert lines[2].rstrip() == visible
+        assert f"┃ {visible} ┃" in "\n".join(lines)
+        assert f"│ {visible} │" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("file", [*ROOT.glob("cli/*.py"), *ROOT.glob("report/**/*.py")], ids=lambda file: file.name)
+def test_no_other_module_writes_to_the_terminal(file: Path) -> None:
+    calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)}
+    assert calls & AROUND == ({"typer.echo"} if file.name == "output.py" else set())

@@ -93,3 +93,21 @@ def test_notes_are_printed_as_they_are() -> None:
     console, text = _console(False)
     TrainingProgress("runs/a", console).noted("skipped [bold] images")
     assert text.getvalue() == "note: skipped [bold] images\n"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_names_are_shown_and_not_obeyed(is_terminal: bool) -> None:
+    console, text = _console(is_terminal)
+    progress = TrainingProgress("[/]\x1b]0;a\x07", console)
+    progress.noted("[red]\u202e :bug:")
+    progress.loaded("[/]\x9b", 1, 2)
+    progress.started(0, 2)
+    progress.progressed(replace(_report(None), domains={"[/]\x1b[2J": DomainProgress(1.0, 0.5, None, 0.4)}))
+    progress.ended()
+    shown = text.getvalue()
+    assert r"[/]\x1b]0;a\x07" in shown
+    assert r"note: [red]\u202e :bug:" in shown
+    assert not set(shown) & set("\x07\x9b\u202e")
+    assert "\x1b]" not in shown
+    assert "\x1b[2J" not in shown
+    assert (r"[/]\x1b[2J" in shown and r"decoding [/]\x9b" in shown) == is_terminal

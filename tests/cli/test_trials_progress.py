@@ -49,3 +49,19 @@ def test_a_training_run_that_ends_before_it_starts_shows_nothing() -> None:
         observer.stepped(1, 0)
         observer.ended()
     assert text.getvalue() == ""
+
+
+def test_names_are_shown_and_not_obeyed() -> None:
+    text = io.StringIO()
+    with TrialsProgress(Console(file=text, width=100, force_terminal=True)) as display:
+        (observer,) = display.watch("[/]\x1b]0;a\x07")
+        observer.noted("[red]\u202e :bug:")
+        observer.started(0, 10)
+        observer.epoch_ended(REPORT)
+        display.bars.refresh()
+        observer.ended()
+    shown = text.getvalue()
+    assert r"[/]\x1b]0;a\x07: epoch 1" in shown
+    assert r"note: [red]\u202e :bug:" in shown
+    assert not set(shown) & set("\x07\u202e")
+    assert "\x1b]" not in shown

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from prunus.cli import measure, research, start, train, use
+from prunus.cli.output import say
 from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
+from prunus.names import shown
+from prunus.terminal import plain_console
 from prunus.version import __version__
 
 TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
@@ -37,7 +40,7 @@ for group, commands in GROUPS.items():
 
 def _show_version(is_asked: bool) -> None:
     if is_asked:
-        typer.echo(f"prunus {__version__}")
+        say(f"prunus {__version__}")
         raise typer.Exit
 
 
@@ -76,7 +79,6 @@ def main() -> None:
 
 
 def _fail(kind: str, message: str, code: int) -> NoReturn:
-    console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
-    console.print(f"[bold red]{kind}:[/]", end=" ")
-    console.print(message, markup=False)
+    text = Text.assemble((f"{kind}:", "bold red"), " ", shown(message))
+    plain_console(stderr=True).print(text, soft_wrap=True)
     sys.exit(code)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 import prunus
 from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, ModelFile, NoCache
-from prunus.cli.output import make_table, print_json, show
+from prunus.cli.output import make_table, print_json, say, show, waiting
+from prunus.names import shown
 from prunus.report.tables import megabytes, percent, plural, results_view
+from prunus.terminal import PlainTable, plain_console, plain_text
 
 if TYPE_CHECKING:
     from prunus.measure.inspection import Inspection
@@ -38,7 +38,7 @@ def evaluate(
 
     Example: prunus evaluate model.prunus --data data
     """
-    with Console(stderr=True).status(f"measuring {target}"):
+    with waiting(f"measuring {target}"):
         results = prunus.evaluate(target, split, data, CROPS[crops] if crops else None, device, not no_cache)
     show(results, as_json, results_view(results))
 
@@ -64,14 +64,14 @@ def bench(
 
     Example: prunus bench model.prunus --threads 1 --plot bench.png
     """
-    with Console(stderr=True).status("timing"):
+    with waiting("timing"):
         results = prunus.bench(model, threads, domain or (), batch, rounds)
     lines = [f"{engine} was not timed: {reason}" for engine, reason in results.missing.items()]
     if explain:
-        lines.append(
-            f"median ms, p95 ms: one image; images/s: in batches of {results.batch}\n"
-            "ONNX: in ONNX Runtime; speed-up: over ONNX dense\n"
-            "of ideal: speed-up divided by the reduction in multiply-accumulates"
+        lines += (
+            f"median ms, p95 ms: one image; images/s: in batches of {results.batch}",
+            "ONNX: in ONNX Runtime; speed-up: over ONNX dense",
+            "of ideal: speed-up divided by the reduction in multiply-accumulates",
         )
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     lines.append(f"{results.machine}; Prunus on {results.prunus_engine}; {versions}")
@@ -84,7 +84,7 @@ def bench(
     show(results, as_json, *(_speeds(results, count) for count in counts), *lines)
 
 
-def _speeds(results: Benchmark, threads: int) -> Table:
+def _speeds(results: Benchmark, threads: int) -> PlainTable:
     setting = f"{plural(threads, 'thread')}, Prunus on {results.prunus_engine}"
     title = f"{results.model} ({results.backbone}, {results.image_size} px), {setting}"
     table = make_table(SPEED_COLUMNS, title, left=("domain",), gap=1)
@@ -117,13 +117,13 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     if as_json:
         print_json(inspection)
         return
-    console = Console(highlight=False)
+    console = plain_console()
     domains = list(inspection.domains)
-    typer.echo(f"{model}: {inspection.backbone}, {inspection.dtype}, {len(domains)} domains")
-    titles = _titles(domains, console.width)
+    say(f"{model}: {inspection.backbone}, {inspection.dtype}, {len(domains)} domains")
+    titles = _titles([shown(name) for name in domains], console.width)
     if titles != domains:
         named = ", ".join(f"{title} {name}" for title, name in zip(titles, domains, strict=True))
-        console.print(f"domains: {named}", markup=False)
+        console.print(plain_text(f"domains: {named}"))
     for table in (_layers(inspection, titles, console.width), _sharing(inspection, titles), _parts(inspection)):
         console.print(table)
 
@@ -134,18 +134,19 @@ def _titles(names: Sequence[str], width: int) -> list[str]:
     return list(names) if needed <= width else [str(number) for number in range(1, len(names) + 1)]
 
 
-def _layers(inspection: Inspection, titles: Sequence[str], width: int) -> Table:
+def _layers(inspection: Inspection, titles: Sequence[str], width: int) -> PlainTable:
     columns = ("layer", "kernels", "kept", *titles)
     table = make_table(columns, "kernels before pruning, kept, and used by each domain", gap=2)
     room = max(NARROWEST, width - 2 * 9 - 2 - sum(max(len(title), 5) + 2 for title in titles))
     for layer in inspection.layers:
-        name = layer.name if len(layer.name) <= room else f"…{layer.name[1 - room :]}"  # ends differ
+        whole = shown(layer.name)
+        name = whole if len(whole) <= room else f"…{whole[1 - room :]}"  # ends differ
         used = [percent(share, 0) for share in layer.usage.values()]
         table.add_row(name, str(layer.num_kernels), str(layer.kept), *used)
     return table
 
 
-def _sharing(inspection: Inspection, titles: Sequence[str]) -> Table:
+def _sharing(inspection: Inspection, titles: Sequence[str]) -> PlainTable:
     rows = (
         (title, *(percent(share, 0) for share in row.values()))
         for title, row in zip(titles, inspection.sharing.values(), strict=True)
@@ -153,7 +154,7 @@ def _sharing(inspection: Inspection, titles: Sequence[str]) -> Table:
     return make_table(("", *titles), "sharing: kernels that both use / that either uses", gap=2, rows=rows)
 
 
-def _parts(inspection: Inspection) -> Table:
+def _parts(inspection: Inspection) -> PlainTable:
     total = sum(inspection.bytes_by_part.values())
     rows = ((part, f"{count:,}", percent(count / total)) for part, count in inspection.bytes_by_part.items())
     table = make_table(("part", "bytes", "share"), "bytes", gap=2, rows=rows)
@@ -171,11 +172,11 @@ def report(
 
     Example: prunus report runs --out report.html
     """
-    with Console(stderr=True).status("reading runs"):
+    with waiting("reading runs"):
         written = prunus.write_report(runs, out, figures)
     for name, reason in written.left_out.items():
-        typer.echo(f"left out: {name}: {reason}")
+        say(f"left out: {name}: {reason}")
     size = megabytes(written.page.stat().st_size)
-    typer.echo(f"{written.page}: {plural(len(written.runs), 'run')}, {size}; open it in a browser")
+    say(f"{written.page}: {plural(len(written.runs), 'run')}, {size}; open it in a browser")
     if written.figures:
-        typer.echo(f"{figures}: {len(written.figures)} figures as SVG and PNG")
+        say(f"{figures}: {len(written.figures)} figures as SVG and PNG")

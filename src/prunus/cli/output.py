@@ -1,4 +1,4 @@
-"""Tables and JSON as commands print them."""
+"""Everything that commands print: lines, tables and JSON. No other module writes to the terminal."""
 
 import json
 from collections.abc import Collection, Iterable, Sequence
@@ -6,25 +6,45 @@ from collections.abc import Collection, Iterable, Sequence
 import typer
 from pydantic_core import to_jsonable_python
 from rich.box import HEAVY_HEAD, SIMPLE
-from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
+from rich.status import Status
+
+from prunus.names import is_unseen, shown
+from prunus.terminal import PlainTable, plain_console, plain_text
+
+
+def say(*lines: str) -> None:
+    """Print lines; what could not be seen in the names that they hold becomes escapes."""
+    for line in lines:
+        typer.echo(shown(line))
+
+
+def waiting(text: str) -> Status:
+    """Show, in a terminal, what a command is busy with."""
+    return plain_console(stderr=True).status(plain_text(text))
 
 
 def print_json(content: object) -> None:
     """Print models, dataclasses or plain values as JSON, without colours or line breaks inside values."""
-    typer.echo(json.dumps(to_jsonable_python(content), indent=2, ensure_ascii=False))
+    text = json.dumps(to_jsonable_python(content), indent=2, ensure_ascii=False)
+    typer.echo("".join(_escape(character) for character in text))
+
+
+def _escape(character: str) -> str:
+    """Write what could not be seen as JSON writes it: the data stay exact."""
+    return json.dumps(character)[1:-1] if character != "\n" and is_unseen(character) else character
 
 
 def show(content: object, as_json: bool, *parts: RenderableType) -> None:
-    """Print results as JSON, or the parts that show them to a reader: lines of text as they are, tables and groups."""
+    """Print results as JSON, or the parts that show them to a reader: lines of text, tables and groups."""
     if as_json:
         print_json(content)
         return
     for part in parts:
         if isinstance(part, str):
-            typer.echo(part)
+            say(part)
         else:
-            Console(highlight=False).print(part)
+            plain_console().print(part)
 
 
 def make_table(
@@ -33,16 +53,15 @@ def make_table(
     left: Collection[str] = (),
     gap: int | None = None,
     rows: Iterable[Iterable[str]] = (),
-) -> Table:
+) -> PlainTable:
     """Return a table; the first column and those named in `left` are aligned left, the others right.
 
     Args:
         gap: spaces between the columns of a table without borders; with borders if None.
     """
     framed = gap is None
-    table = Table(
+    table = PlainTable(
         title=title,
-        title_justify="left",
         box=HEAVY_HEAD if framed else SIMPLE,
         pad_edge=framed,
         padding=(0, 1) if gap is None else (0, gap, 0, 0),

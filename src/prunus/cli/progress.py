@@ -3,12 +3,13 @@
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from typing_extensions import override
 
 from prunus.cli.output import make_table
+from prunus.names import shown
 from prunus.report.tables import percent
 from prunus.run_folder import EpochReport
+from prunus.terminal import PlainTable, plain_text
 from prunus.training.observers import Observer
 
 
@@ -16,10 +17,10 @@ class TrainingProgress(Observer):
     """A display of every domain's accuracy, and of the kernels used if the method chooses them."""
 
     def __init__(self, title: str, console: Console) -> None:
-        self._title = title
+        self._title = shown(title)
         self._console = console
         columns = (
-            TextColumn("[bold]{task.description}"),
+            TextColumn("{task.description}", style="bold", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("steps"),
@@ -28,13 +29,13 @@ class TrainingProgress(Observer):
         self._bar = Progress(*columns, console=console)
         self._live: Live | None = None
         self._decoding = Progress(
-            TextColumn("decoding {task.description}"), BarColumn(), MofNCompleteColumn(), console=console
+            TextColumn("decoding {task.description}", markup=False), BarColumn(), MofNCompleteColumn(), console=console
         )
         self._decoding_tasks: dict[tuple[str, int], TaskID] = {}
 
     @override
     def noted(self, message: str) -> None:
-        self._console.print(f"note: {message}", markup=False, highlight=False)
+        self._console.print(plain_text(f"note: {message}"))
 
     @override
     def loaded(self, domain: str, done: int, total: int) -> None:
@@ -43,7 +44,7 @@ class TrainingProgress(Observer):
         self._decoding.start()  # does nothing from the second time on
         task = self._decoding_tasks.get((domain, total))
         if task is None:
-            task = self._decoding_tasks[domain, total] = self._decoding.add_task(domain, total=total)
+            task = self._decoding_tasks[domain, total] = self._decoding.add_task(shown(domain), total=total)
         self._decoding.update(task, completed=done)
 
     @override
@@ -55,7 +56,7 @@ class TrainingProgress(Observer):
             self._live = Live(self._bar, console=self._console, refresh_per_second=8)
             self._live.start()
         else:
-            self._console.print(f"{self._title}: {total_steps - step} steps to go", markup=False)
+            self._console.print(plain_text(f"{self._title}: {total_steps - step} steps to go"))
 
     @override
     def stepped(self, step: int, epoch: int) -> None:
@@ -71,7 +72,7 @@ class TrainingProgress(Observer):
         if self._live:
             self.progressed(report)
         else:
-            self._console.print(f"  {epoch_line(report)}", highlight=False, soft_wrap=True)
+            self._console.print(plain_text(f"  {epoch_line(report)}"), soft_wrap=True)
 
     @override
     def ended(self) -> None:
@@ -96,7 +97,7 @@ def epoch_line(report: EpochReport) -> str:
     )
 
 
-def _table(report: EpochReport) -> Table:
+def _table(report: EpochReport) -> PlainTable:
     shares = f": union {percent(report.union)}, intersection {percent(report.intersection)}"
     table = make_table(("domain", "loss", "train", "validation", *(["kernels used"] if report.has_switches else [])))
     table.caption = f"epoch {report.epoch + 1}{shares if report.has_switches else ''}" + _speed(report, "\n")

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 import prunus
 from prunus.benchmarks import BENCHMARKS
 from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, NoCache, Overrides
-from prunus.cli.output import make_table, print_json, show
+from prunus.cli.output import make_table, print_json, say, show, waiting
 from prunus.cli.progress import TrainingProgress
 from prunus.cli.trials_progress import TrialsProgress
 from prunus.errors import DataError, RecipeError, TrainingError
 from prunus.report.comparison import SCORES, comparison_view
 from prunus.report.tables import percent
+from prunus.terminal import plain_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,22 +50,26 @@ def methods(explain: Explain = False, as_json: AsJson = False) -> None:
     table = make_table(METHOD_COLUMNS, left=METHOD_COLUMNS[:3])
     table.columns[0].no_wrap = True
     for row in rows:
-        described = f"{row.summary}\n[dim]{row.paper}[/]"
+        described = Text.assemble(row.summary, "\n", (row.paper, "dim"))
         table.add_row(row.name, described, row.cost, f"{row.params_ratio:.2f}", f"{row.macs_ratio:.2f}")
-    console = Console(highlight=False)
+    console = plain_console()
     console.print(table)
-    console.print("Options of the table [method] in a recipe, with their defaults:", markup=False)
+    console.print("Options of the table [method] in a recipe, with their defaults:")
     for row in rows:
         for key, option in row.options.items():
-            console.print(f"  {row.name}: {key} = {option.default}  [dim]{option.description}[/]")
+            named = f"  {row.name}: {key} = {option.default}  "
+            console.print(Text.assemble(named, (option.description, "dim")))
     if explain:
         with_budget = ", ".join(row.name for row in rows if row.has_budget)
         with_masks = ", ".join(row.name for row in rows if row.masked and not row.has_budget)
-        typer.echo(
-            f"\nParams: weights and switches of {EXAMPLE} for its source domain and {NUM_DOMAINS} more domains, "
-            "relative to the network alone, before pruning.\nMACs: relative to the network.\n"
-            f"Methods with a budget: {with_budget}.\nMethods with masks but no budget: {with_masks}.\n"
-            'All methods with masks accept [sharing] loss = "soft_overlap", which pushes masks apart.'
+        say(
+            "",
+            f"Params: weights and switches of {EXAMPLE} for its source domain and {NUM_DOMAINS} more domains, "
+            "relative to the network alone, before pruning.",
+            "MACs: relative to the network.",
+            f"Methods with a budget: {with_budget}.",
+            f"Methods with masks but no budget: {with_masks}.",
+            'All methods with masks accept [sharing] loss = "soft_overlap", which pushes masks apart.',
         )
 
 
@@ -92,7 +97,7 @@ def compare(
 
     Example: prunus compare recipe.toml --methods union,ba2 --seeds 0,1,2
     """
-    console = Console(stderr=as_json, highlight=False)
+    console = plain_console(stderr=as_json)
     with TrialsProgress(console) if jobs > 1 else nullcontext() as display:
         comparison = prunus.compare(
             prunus.load_recipe(recipe, overrides or ()),
@@ -151,7 +156,7 @@ def sweep(
 
     Example: prunus sweep recipe.toml --budgets 0.5,0.25 --seeds 0,1,2
     """
-    console = Console(stderr=as_json, highlight=False)
+    console = plain_console(stderr=as_json)
     with TrialsProgress(console) as display:
         swept = prunus.sweep(
             prunus.load_recipe(recipe, overrides or ()),
@@ -206,12 +211,12 @@ def submit(
 
     Example: prunus submit runs/decathlon --out results.zip
     """
-    with Console(stderr=True).status(f"classifying with {target}"):
+    with waiting(f"classifying with {target}"):
         written = prunus.submit(target, out, data, CROPS[crops] if crops else None, device, not no_cache)
     counts = ", ".join(f"{name} {count}" for name, count in written.images.items())
-    typer.echo(f"{written.path}: {counts}")
+    say(f"{written.path}: {counts}")
     if written.missing:
-        typer.echo(f"note: the challenge requires all ten sets; missing: {', '.join(written.missing)}")
+        say(f"note: the challenge requires all ten sets; missing: {', '.join(written.missing)}")
 
 
 def score(

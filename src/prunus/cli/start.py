@@ -6,24 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.text import Text
 
 import prunus
 from prunus.cli.options import AsJson, Device, Overrides
-from prunus.cli.output import make_table, print_json, show
+from prunus.cli.output import make_table, print_json, say, show
 from prunus.cli.progress import TrainingProgress
 from prunus.measure.score import FEATURE
+from prunus.names import shown
 from prunus.report.tables import megabytes, percent, results_view
 from prunus.run_folder import RunFolder
+from prunus.terminal import plain_console, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from prunus.data.checks import CheckReport
     from prunus.measure.evaluation import Demonstration, Example, StoredResult
+    from prunus.terminal import PlainTable
 
 SHOWN = 50  # findings of a check
 ZOO_COLUMNS = ("backbone", "input", "conv weights", "switches", "MACs", "top-1", "weights")
@@ -39,7 +40,7 @@ def demo(
 
     Example: prunus demo --out runs/demo
     """
-    console = Console(stderr=as_json, highlight=False)
+    console = plain_console(stderr=as_json)
     results = prunus.demo(out, overrides or (), lambda title: [TrainingProgress(title, console)], device)
     if as_json:
         print_json(results)
@@ -49,15 +50,19 @@ def demo(
     report = results.report or f"none yet; pip install 'prunus[report]', then: prunus report {out}"
     console.print("", results_view(results, results.baselines[FEATURE]), sep="\n")
     if results.stored:
-        console.print("", _beside_others(results), *_commands(results.stored), sep="\n", soft_wrap=True)
-    console.print(f"\n{_summary(results)}\n")
-    typer.echo(
-        f"{_example(results.example)}\n\nWritten to {out}: {names}\nReport: {report}\n"
-        f"Next: prunus predict {files.model} IMAGE --domain {results.example.domain}"
+        commands = plain_text(*_commands(results.stored))
+        console.print("", _beside_others(results), commands, sep="\n", soft_wrap=True)
+    console.print("", _summary(results), "", sep="\n")
+    say(
+        _example(results.example),
+        "",
+        f"Written to {out}: {names}",
+        f"Report: {report}",
+        f"Next: prunus predict {files.model} IMAGE --domain {results.example.domain}",
     )
 
 
-def _beside_others(results: Demonstration) -> Table:
+def _beside_others(results: Demonstration) -> PlainTable:
     """Show the model, the baseline that was trained with it, and what was measured earlier."""
     rows = {"this model": results, "frozen features": results.baselines[FEATURE]}
     rows |= {f"{stored.title} *": stored.results for stored in results.stored}
@@ -72,9 +77,9 @@ def _commands(stored: Sequence[StoredResult]) -> list[str]:
     return [f"* {result.title}: stored result of: {' && '.join(result.commands)}" for result in stored]
 
 
-def _summary(results: Demonstration) -> str:
+def _summary(results: Demonstration) -> Text:
     gain = 100 * (results.mean_accuracy - results.baselines[FEATURE].mean_accuracy)
-    return (
+    return Text.from_markup(  # numbers only
         f"One file of {megabytes(results.model_bytes)} serves all {len(results.domains)} domains with "
         f"[bold]{percent(results.params_ratio, 0)}[/] of the backbone's parameters and "
         f"[bold]{percent(results.macs_ratio, 0)}[/] of its computation per image. It is "
@@ -102,18 +107,19 @@ def check(
     Example: prunus check data/flowers
     """
     columns = (SpinnerColumn(), TextColumn("{task.completed} images checked"))
-    errors_to = Console(stderr=True)
+    errors_to = plain_console(stderr=True)
     with Progress(*columns, console=errors_to, transient=True, disable=not errors_to.is_terminal) as progress:
         task = progress.add_task("", total=None)
         report = prunus.check(data, benchmark, lambda: progress.advance(task))
     if as_json:
         print_json(report)
     else:
-        _print_findings(data, report, Console())
+        _print_findings(data, report)
     raise typer.Exit(1 if report.has_errors else 0)
 
 
-def _print_findings(data: str, report: CheckReport, console: Console) -> None:
+def _print_findings(data: str, report: CheckReport) -> None:
+    console = plain_console()
     splits = ("train", "validation", "test")
     rows = (
         (domain.name, str(domain.classes), *(str(domain.images.get(split, "-")) for split in splits))
@@ -122,12 +128,12 @@ def _print_findings(data: str, report: CheckReport, console: Console) -> None:
     console.print(make_table(("domain", "classes", *splits), f"domains in {data}", rows=rows))
     for finding in report.findings[:SHOWN]:
         colour = "red" if finding.level == "error" else "yellow"
-        console.print(f"[{colour}]{finding.level}[/] ", end="")
-        typer.echo(": ".join(filter(None, (finding.domain, finding.file, finding.message))))
+        problem = ": ".join(filter(None, (finding.domain, finding.file, finding.message)))
+        console.print(Text.assemble((finding.level, colour), " ", shown(problem)), soft_wrap=True)
     if len(report.findings) > SHOWN:
-        typer.echo(f"... and {len(report.findings) - SHOWN} more; list them all with --json")
+        say(f"... and {len(report.findings) - SHOWN} more; list them all with --json")
     num_errors = sum(finding.level == "error" for finding in report.findings)
-    typer.echo(f"{num_errors} errors, {len(report.findings) - num_errors} warnings")
+    say(f"{num_errors} errors, {len(report.findings) - num_errors} warnings")
 
 
 def zoo(

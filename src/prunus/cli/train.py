@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
-from rich.console import Console
 
 import prunus
 from prunus.cli.options import AsJson, Device, NoCache, Overrides
-from prunus.cli.output import make_table, show
+from prunus.cli.output import make_table, say, show, waiting
 from prunus.cli.progress import TrainingProgress
 from prunus.errors import BudgetWarning, RecipeError
 from prunus.measure.budget import in_words
@@ -20,6 +19,7 @@ from prunus.recipes import load_stored_recipe
 from prunus.report.plan import plan_view
 from prunus.report.tables import megabytes, percent
 from prunus.run_folder import RunFolder
+from prunus.terminal import plain_console
 
 if TYPE_CHECKING:
     from prunus.arrays import DType
@@ -36,7 +36,7 @@ def plan(
 
     Example: prunus plan recipe.toml --set budget.bytes="300 kB"
     """
-    with Console(stderr=True).status("planning"):
+    with waiting("planning"):
         planned = prunus.plan(prunus.load_recipe(recipe, overrides or ()))
     show(planned, as_json, plan_view(planned))
 
@@ -68,7 +68,7 @@ def train(
     source = recipe or (of_run if of_run and of_run.exists() else None)  # a missing run is refused below
     load = load_stored_recipe if source is of_run else prunus.load_recipe
     chosen = load(source, changes) if source else None
-    watch = [TrainingProgress(f"{resume or out}", Console())]
+    watch = [TrainingProgress(f"{resume or out}", plain_console())]
     if resume:
         if out:
             raise RecipeError("--resume continues in the run's own folder; remove --out")
@@ -81,7 +81,7 @@ def train(
         )
     if steps := next_steps(run):
         _show_ending(run)
-        typer.echo(f"Done. Next: {steps}")
+        say(f"Done. Next: {steps}")
 
 
 def _show_ending(run: Path) -> None:
@@ -95,9 +95,9 @@ def _show_ending(run: Path) -> None:
         table.add_row(name, *map(percent, shares))
     if not ending.has_switches:
         del table.columns[4]
-    Console(highlight=False).print(table)
+    plain_console().print(table)
     if ending.mean_accuracy() is None:
-        typer.echo(f"No images were held out for validation. Measure the accuracy with: prunus evaluate {run}")
+        say(f"No images were held out for validation. Measure the accuracy with: prunus evaluate {run}")
 
 
 def prune(
@@ -122,16 +122,16 @@ def prune(
     bundle = read_bundle(path)
     costs = bundle_costs(bundle)
     kept = sum(layer.union for layer in costs.layers)
-    typer.echo(
+    say(
         f"{path}: {megabytes(path.stat().st_size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}), "
         f"{percent(costs.union())} of the kernels kept ({kept:,} of {costs.num_kernels():,}), {bundle.dtype}; "
         f"the dense backbone alone has {megabytes(bundle.manifest.dense_bytes)}"
     )
     limits = limits_of_file(path)
     if limits and all(limit.kept for limit in limits):
-        typer.echo(f"budget kept: {in_words(limits)}")
+        say(f"budget kept: {in_words(limits)}")
     for problem in find_problems(path):
-        typer.echo(f"note: {problem}")
+        say(f"note: {problem}")
 
 
 def pretrain(
@@ -154,15 +154,15 @@ def pretrain(
     from prunus.parallel.joining import is_first_process
 
     recipe = prunus.pretraining_recipe(images, backbone, size, epochs, overrides or ())
-    path = prunus.pretrain(recipe, out, [TrainingProgress(f"{out}", Console())], device, not no_cache)
+    path = prunus.pretrain(recipe, out, [TrainingProgress(f"{out}", plain_console())], device, not no_cache)
     if not is_first_process():  # of several that torchrun started
         return
     card = read_card(path)
     assert card is not None  # it was just written
     accuracy = "" if card.accuracy is None else f", validation accuracy {percent(card.accuracy)}"
     speed = f", {card.images_per_second:,.0f} images/s" if card.images_per_second else ""
-    typer.echo(
+    say(
         f"{path}: {card.name} at {card.preprocess.size} px, {len(card.classes)} classes, {card.images:,} images"
-        f"{accuracy}{speed}\n"
-        f'Use it in a recipe: backbone = {{ name = "{card.name}", weights = "{path}" }}'
+        f"{accuracy}{speed}",
+        f'Use it in a recipe: backbone = {{ name = "{card.name}", weights = "{path}" }}',
     )

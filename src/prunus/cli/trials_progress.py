@@ -9,7 +9,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from typing_extensions import Self, override
 
 from prunus.cli.progress import epoch_line
+from prunus.names import shown
 from prunus.run_folder import EpochReport
+from prunus.terminal import plain_text
 from prunus.training.observers import Observer
 
 
@@ -19,7 +21,7 @@ class TrialsProgress(AbstractContextManager["TrialsProgress"]):
     def __init__(self, console: Console) -> None:
         self.console = console
         self.bars = Progress(
-            TextColumn("[bold]{task.description}"),
+            TextColumn("{task.description}", style="bold", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("steps"),
@@ -46,14 +48,14 @@ class TrialsProgress(AbstractContextManager["TrialsProgress"]):
 
     def note(self, text: str) -> None:
         """Print a message above the bars."""
-        self.console.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(plain_text(f"note: {text}"), soft_wrap=True)
 
 
 class TrialProgress(Observer):
     """The bar of one training run, and its result when it ends."""
 
     def __init__(self, title: str, display: TrialsProgress) -> None:
-        self._title = title
+        self._title = shown(title)
         self._display = display
         self._task: TaskID | None = None
         self._last: EpochReport | None = None
@@ -85,4 +87,4 @@ class TrialProgress(Observer):
             self._print(f"{self._title}: {epoch_line(self._last)}")
 
     def _print(self, text: str) -> None:
-        self._display.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._display.console.print(plain_text(text), soft_wrap=True)

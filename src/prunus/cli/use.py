@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import prunus
 from prunus.cli.options import AsJson, ModelFile
-from prunus.cli.output import make_table, show
+from prunus.cli.output import make_table, say, show, waiting
 from prunus.recipes import parse_assignment
 from prunus.report.tables import megabytes, percent
 
@@ -67,7 +66,7 @@ def serve(
         model,
         parse_settings(values),
         examples,
-        lambda address: typer.echo(f"Serving {model.name} at {address} (stop with Ctrl-C)"),
+        lambda address: say(f"Serving {model.name} at {address} (stop with Ctrl-C)"),
     )
 
 
@@ -85,15 +84,15 @@ def export(
     from prunus.onnx.files import TOLERANCE, weights_file
     from prunus.onnx.model import OPSET
 
-    with Console().status("exporting and comparing"):
+    with waiting("exporting and comparing"):
         written = prunus.export(model, onnx, single)
     import onnxruntime  # installed, or the export would have failed
 
     for path in written:
-        typer.echo(f"{path}: {megabytes(path.stat().st_size)}")
+        say(f"{path}: {megabytes(path.stat().st_size)}")
     if weights := weights_file(written[0]):
-        typer.echo(f"{weights}: {megabytes(weights.stat().st_size)}, weights")
-    typer.echo(
+        say(f"{weights}: {megabytes(weights.stat().st_size)}, weights")
+    say(
         f"Opset {OPSET}. Checked with ONNX Runtime {onnxruntime.__version__}: the logits are those of {model} "
         f"to within {TOLERANCE:g} of the largest."
     )
@@ -108,4 +107,4 @@ def card(
     Example: prunus card model.prunus --out CARD.md
     """
     text = prunus.card(model, out)
-    typer.echo(f"{out}: model card of {model}" if out else text, nl=out is not None)
+    say(*[f"{out}: model card of {model}"] if out else text.removesuffix("\n").split("\n"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from prunus.bundle.bundle import Bundle
 from prunus.images import Preprocess
 from prunus.measure.cost import CostReport
+from prunus.names import shown, shown_lines
 from prunus.report.recipe import shown_recipe
 from prunus.report.tables import megabytes, percent, plural
 
@@ -36,10 +37,9 @@ def card_text(card: Card) -> str:
 
 def escape(text: str) -> str:
     """Escape a text for Markdown, inside tables too."""
-    shown = " ".join(re.sub(r"[^\S ]|[\x00-\x1f\x7f]", " ", text).split())
     escaped = "".join(
         character if character.isalnum() or not character.isascii() or character in SAFE else f"\\{character}"
-        for character in shown
+        for character in shown(" ".join(text.split()))
     )
     return re.sub(r"(?i)(www)\.", r"\1\\.", escaped)  # GitHub turns bare addresses into links
 
@@ -48,7 +48,7 @@ def fence(kind: str, text: str) -> str:
     """Put a text into a code block that the text itself cannot end."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     ticks = "`" * max(3, longest + 1)
-    return f"{ticks}{kind}\n{text}\n{ticks}"
+    return f"{ticks}{kind}\n{shown_lines(text)}\n{ticks}"
 
 
 def _head(card: Card) -> str:
@@ -153,9 +153,9 @@ def _count(card: Card, key: str) -> int:
 
 
 def _first(classes: Sequence[str]) -> str:
-    shown = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes[:MOST_CLASSES]]
+    first = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes[:MOST_CLASSES]]
     more = f" and {len(classes) - MOST_CLASSES} more" if len(classes) > MOST_CLASSES else ""
-    return ", ".join(map(escape, shown)) + more
+    return ", ".join(map(escape, first)) + more
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], last: str = "---:") -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
 from prunus.measure.comparison import Comparison, ComparisonRow, Sweep
+from prunus.names import shown
+from prunus.terminal import PlainTable, plain_text
 
 OVER = "*"
 OVER_NOTE = "* ended over its budget: some domain uses more of the kernels than β"
@@ -26,19 +26,19 @@ def comparison_view(comparison: Comparison, width: int) -> Group:
     """Show a comparison in a terminal, with as much of it as fits."""
     everything = table_cells(comparison)
     layouts = list(_layouts(comparison))
-    shown = next((each for each in layouts if _width(each.apply(everything), width) <= width), layouts[-1])
-    header, *rows = shown.apply(everything)
-    table = Table()
+    layout = next((each for each in layouts if _width(each.apply(everything), width) <= width), layouts[-1])
+    header, *rows = layout.apply(everything)
+    table = PlainTable()
     table.add_column(header[0], min_width=LEAST_LABEL, overflow="fold")
     for name in header[1:]:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(plain_text(*cell.split("\n")) for cell in row))  # a spread may be below its mean
     costs = "FLOP (MACs, mean over the domains) and Params are relative to the backbone."
     notes = [f"{costs} Accuracies on {comparison.split} images are in %."]
-    if shown.missing:
-        notes.append(f"Use a wider terminal, or the files, to see {' and '.join(shown.missing)}.")
-    return Group(table, *map(Text, [*notes, *table_notes(comparison)]))
+    if layout.missing:
+        notes.append(f"Use a wider terminal, or the files, to see {' and '.join(layout.missing)}.")
+    return Group(table, *map(plain_text, [*notes, *table_notes(comparison)]))
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def row_label(row: ComparisonRow) -> str:
     """Name a row by method, options and budget; a star marks an exceeded budget."""
     options = "".join(f" {key}={value}" for key, value in row.options.items())
     if row.budget is None:
-        return f"{row.method}{options}"
-    return f"{row.method}{options} β={row.budget:g}{OVER if row.is_over_budget else ''}"
+        return shown(f"{row.method}{options}")
+    return shown(f"{row.method}{options} β={row.budget:g}{OVER if row.is_over_budget else ''}")
 
 
 def table_cells(comparison: Comparison) -> list[list[str]]:
@@ -149,14 +149,14 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
     most = max((len(row.seeds) for row in comparison.rows), default=0)
     scores = {} if isinstance(comparison, Sweep) else SCORES
     size = ["MB"] if isinstance(comparison, Sweep) else []
-    rows = [["method", "FLOP", "Params", *comparison.domains, "mean", *size, *scores]]
+    rows = [["method", "FLOP", "Params", *map(shown, comparison.domains), "mean", *size, *scores]]
     for row in comparison.rows:
         label = row_label(row) + (f" (n = {len(row.seeds)})" if len(row.seeds) < most else "")
         costs = [_cell(row, "macs_ratio", "{:.3f}"), _cell(row, "params_ratio", "{:.2f}")]
         accuracies = [f"{100 * row.accuracies[name]:.1f}" for name in comparison.domains]
         megabytes = [_cell(row, "stored_bytes", "{:.2f}", 1e-6) for _ in size]
-        shown = [_score_cell(row, key) for key in scores.values()]
-        rows.append([label, *costs, *accuracies, _cell(row, "mean_accuracy", "{:.1f}", 100), *megabytes, *shown])
+        scored = [_score_cell(row, key) for key in scores.values()]
+        rows.append([label, *costs, *accuracies, _cell(row, "mean_accuracy", "{:.1f}", 100), *megabytes, *scored])
     return rows
 
 

@@ -1,12 +1,11 @@
 """Show a plan in a terminal."""
 
 from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
 from prunus.amounts import write_bytes
 from prunus.measure.budget import Plan, in_words
 from prunus.report.tables import percent, plural
+from prunus.terminal import PlainTable, plain_text
 
 
 def plan_view(plan: Plan) -> Group:
@@ -14,10 +13,10 @@ def plan_view(plan: Plan) -> Group:
     title = f"{plan.backbone}: {plural(len(plan.domains), 'domain')}, method {plan.method}, {plan.dtype}"
     length = f"{plural(plan.epochs, 'epoch')}, {plan.steps:,} steps"
     tables = [_sizes(plan), *([_parts(plan)] if plan.bytes_by_part else []), _domains(plan)]
-    return Group(Text(f"{title}; {length}", style="bold"), *tables, Text("\n".join([*_limits(plan), *plan.notes])))
+    return Group(plain_text(f"{title}; {length}", style="bold"), *tables, plain_text(*_limits(plan), *plan.notes))
 
 
-def _sizes(plan: Plan) -> Table:
+def _sizes(plan: Plan) -> PlainTable:
     table = _table("", "planned", "dense network", "share")
     for name, planned, dense in (
         ("kernels", plan.kernels, plan.dense_kernels),
@@ -30,7 +29,7 @@ def _sizes(plan: Plan) -> Table:
     return table
 
 
-def _parts(plan: Plan) -> Table:
+def _parts(plan: Plan) -> PlainTable:
     table = _table("part of the file", "bytes", "share")
     total = sum(plan.bytes_by_part.values())
     for part, count in plan.bytes_by_part.items():
@@ -40,7 +39,7 @@ def _parts(plan: Plan) -> Table:
     return table
 
 
-def _domains(plan: Plan) -> Table:
+def _domains(plan: Plan) -> PlainTable:
     table = _table("domain", "classes", "training images", "MACs per image, at most", "of dense")
     for name, domain in plan.domains.items():
         counts = (f"{count:,}" for count in (domain.classes, domain.images, domain.macs))
@@ -62,8 +61,8 @@ def _limits(plan: Plan) -> list[str]:
     ]
 
 
-def _table(*columns: str) -> Table:
-    table = Table(*columns)
+def _table(*columns: str) -> PlainTable:
+    table = PlainTable(*columns)
     for column in table.columns[1:]:
         column.justify = "right"
     return table

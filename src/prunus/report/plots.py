@@ -14,6 +14,7 @@ from prunus.files import write_atomically
 from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import FEATURE
+from prunus.names import shown
 from prunus.report.tables import percent
 from prunus.report.training_curves import accuracy_curves, accuracy_kind, union_curve, usage_curves
 from prunus.run_folder import EpochReport
@@ -62,7 +63,7 @@ def accuracy_figure(results: Evaluation) -> Figure:
         bars = axes.bar(positions + offset, shares, width, color=colour, label=label)
         axes.bar_label(bars, fmt="%.0f", fontsize=8)
     title = f"Accuracy on {results.split} images: one pruned model for all domains"
-    axes.set(xticks=positions, xticklabels=names, ylabel="accuracy (%)", ylim=(0, 108), title=title)
+    axes.set(xticks=positions, xticklabels=list(map(shown, names)), ylabel="accuracy (%)", ylim=(0, 108), title=title)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
 
@@ -75,12 +76,12 @@ def usage_figure(costs: CostReport, budget: float | None) -> Figure:
     axes.bar(positions, union, 0.85, color="#e3e5e8", label="any domain (kept)")
     for index, domain in enumerate(costs.domains):
         shares = [100 * costs.layer_usage(layer)[domain] for layer in costs.layers]
-        axes.plot(positions, shares, "o-", ms=3.5, lw=1, color=COLOURS[index % len(COLOURS)], label=domain)
+        axes.plot(positions, shares, "o-", ms=3.5, lw=1, color=COLOURS[index % len(COLOURS)], label=shown(domain))
     if budget:
         axes.axhline(100 * budget, color="black", lw=1, ls="--", label="budget")
     axes.set(ylabel="kernels used (%)", ylim=(0, 105), title="Kernels used in each layer")
-    shown = positions if len(positions) <= 30 else positions[:: len(positions) // 20]
-    axes.set_xticks(shown, [costs.layers[i].name for i in shown], rotation=60, ha="right", fontsize=7)
+    ticks = positions if len(positions) <= 30 else positions[:: len(positions) // 20]
+    axes.set_xticks(ticks, [shown(costs.layers[i].name) for i in ticks], rotation=60, ha="right", fontsize=7)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     return figure
 

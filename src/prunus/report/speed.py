@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prunus.measure.speed import Benchmark, Speed
+from prunus.names import shown
 from prunus.report.plots import COLOURS, GREY, new_figure, save_figure
 from prunus.report.tables import plural
 
@@ -40,10 +41,10 @@ def speed_figure(benchmark: Benchmark) -> Figure:
         axes.set(xlabel="milliseconds for one image", title=plural(threads, "thread"))
         axes.tick_params(axis="y", labelsize=8)
     engine = f"; Prunus on {benchmark.prunus_engine}" if benchmark.prunus_engine else ""
-    figure.suptitle(f"{benchmark.model}: {benchmark.machine}{engine}", fontsize=9)
+    figure.suptitle(shown(f"{benchmark.model}: {benchmark.machine}{engine}"), fontsize=9)
     return figure
 
 
 def speed_name(speed: Speed) -> str:
     """Name an engine, and its domain if it has one."""
-    return f"{speed.engine}, {speed.domain}" if speed.domain else speed.engine
+    return shown(f"{speed.engine}, {speed.domain}" if speed.domain else speed.engine)

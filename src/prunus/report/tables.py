@@ -1,12 +1,11 @@
 """Show a measured model in a terminal."""
 
 from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
 from prunus.measure.budget import in_words
 from prunus.measure.evaluation import Evaluation
 from prunus.report.comparison import SCORES
+from prunus.terminal import PlainTable, plain_text
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -30,13 +29,13 @@ def results_view(results: Evaluation, baseline: Evaluation | None = None) -> Gro
     Args:
         baseline: a run of the method "feature" (default: what was fitted to the frozen features of the run).
     """
-    return Group(Text(_title(results), style="bold"), _table(results, baseline), Text(_notes(results)))
+    return Group(plain_text(_title(results), style="bold"), _table(results, baseline), plain_text(*_notes(results)))
 
 
-def _table(results: Evaluation, baseline: Evaluation | None) -> Table:
+def _table(results: Evaluation, baseline: Evaluation | None) -> PlainTable:
     frozen = baseline.accuracies if baseline else results.frozen_accuracies
     usages = [domain.usage for domain in results.domains.values()]
-    table = Table("domain", "accuracy", "frozen features", "kernels used", "computation")
+    table = PlainTable("domain", "accuracy", "frozen features", "kernels used", "computation")
     for name, domain in results.domains.items():
         shares = (domain.accuracy, frozen.get(name), domain.usage, domain.macs_ratio)
         table.add_row(name, *map(percent, shares))
@@ -62,7 +61,7 @@ def _title(results: Evaluation) -> str:
     return f"{results.backbone}: {plural(len(results.domains), 'domain')}, {method}{budget} ({results.split} split)"
 
 
-def _notes(results: Evaluation) -> str:
+def _notes(results: Evaluation) -> list[str]:
     size = f"to store: {megabytes(results.stored_bytes)}"
     if results.model_bytes is not None:
         size = f"on disk: {megabytes(results.model_bytes)}"
@@ -87,4 +86,4 @@ def _notes(results: Evaluation) -> str:
         lines.append(f"over budget: {', '.join(results.over_budget)}; train longer or raise training.dual_rate")
     elif results.budget_kept is False:
         lines.append(f"budget missed: {in_words(limit for limit in results.limits if not limit.kept)}")
-    return "\n".join(lines)
+    return lines

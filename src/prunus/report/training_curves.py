@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from prunus.names import shown
 from prunus.run_folder import DomainProgress, EpochReport
 
 ANY = "any domain"
@@ -44,7 +45,7 @@ def _by_domain(epochs: Sequence[EpochReport], share: Callable[[DomainProgress], 
     curves: dict[str, Curve] = {}
     for epoch in epochs:
         for name, progress in epoch.domains.items():
-            curve = curves.setdefault(name, Curve(name, [], []))
+            curve = curves.setdefault(name, Curve(shown(name), [], []))
             value = share(progress)
             curve.epochs.append(epoch.epoch + 1)
             curve.values.append(None if value is None else 100 * value)

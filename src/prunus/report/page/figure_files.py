@@ -13,6 +13,7 @@ import numpy as np
 
 from prunus.errors import MissingExtraError
 from prunus.measure.cost import CostReport
+from prunus.names import shown
 from prunus.report.page.board import COSTS, Board, make_boards, positions
 from prunus.report.page.board_figures import is_wide, series, series_style
 from prunus.report.page.plot import INK, MUTED, colour
@@ -115,7 +116,7 @@ def domains_figure(board: Board) -> Figure:
         pairs = [(entry, row) for entry in entries for row in range(len(board.domains))]
         shares = [100 * entry.run.results.domains[board.domains[row]].accuracy for entry, row in pairs]
         _scatter(axes, (shares, [row for _, row in pairs]), name, styles[name])
-    axes.set_yticks(range(len(board.domains)), board.domains)
+    axes.set_yticks(range(len(board.domains)), list(map(shown, board.domains)))
     axes.set(xlabel="accuracy, %")
     axes.invert_yaxis()
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
@@ -140,8 +141,8 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
     for y, x in np.ndindex(*shares.shape):
         shade = "white" if shares[y, x] > 55 else "black"
         axes.text(x, y, f"{shares[y, x]:.0f}", ha="center", va="center", fontsize=7, color=shade)
-    axes.set_xticks(range(len(xs)), xs, rotation=30, ha="right", fontsize=8)
-    axes.set_yticks(range(len(ys)), ys, fontsize=8)
+    axes.set_xticks(range(len(xs)), list(map(shown, xs)), rotation=30, ha="right", fontsize=8)
+    axes.set_yticks(range(len(ys)), list(map(shown, ys)), fontsize=8)
     axes.set_title(title, fontsize=9)
     axes.grid(False)
     axes.spines[:].set_visible(False)
@@ -151,7 +152,7 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
 def _scatter(axes: Axes, points: tuple[Sequence[float], Sequence[float]], name: str, style: tuple[str, str]) -> None:
     colour_name, symbol = style
     marker, size = MARKERS[symbol]
-    axes.scatter(*points, size, color=SHADES[colour_name], marker=marker, label=name, alpha=0.8, zorder=3)
+    axes.scatter(*points, size, color=SHADES[colour_name], marker=marker, label=shown(name), alpha=0.8, zorder=3)
 
 
 def _scale(axes: Axes, costs: Sequence[float]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from prunus.names import shown
+
 Plot = dict[str, Any]  # "data" and "layout" of plotly.js
 
 INK, MUTED, LOW, HIGH, CARD = "$ink", "$muted", "$low", "$high", "$card"
@@ -21,8 +23,8 @@ def colour(number: int) -> str:
 
 
 def plain(text: str) -> str:
-    """Escape a text for plotly.js."""
-    return escape(text, quote=False)
+    """Escape a text for plotly.js; what could not be seen in it becomes visible."""
+    return escape(shown(text), quote=False)
 
 
 def named_ticks(names: Sequence[str]) -> Plot:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prunus.errors import MissingExtraError
+from prunus.names import shown
 from prunus.report.comparison import OVER, OVER_NOTE, SCORES, table_cells
 from prunus.report.page.board import COSTS, Board, Entry, make_boards
 from prunus.report.page.board_figures import domains_figure, tradeoff_figure
@@ -35,7 +36,7 @@ def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str
     """
     boards = make_boards(runs)
     figures: dict[str, Plot] = {}
-    shown = [_show_board(number, board, figures) for number, board in enumerate(boards, 1)]
+    shown_boards = [_show_board(number, board, figures) for number, board in enumerate(boards, 1)]
     alone = runs[0] if len(runs) == 1 + len(runs[0].results.baselines) else None
     entries = [entry for board in boards for entry in board.entries]
     entries.sort(key=lambda entry: entry.run is not alone)
@@ -45,7 +46,7 @@ def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str
         .render(
             title=alone.name if alone else f"{len(runs)} runs",
             headline=_facts(alone) if alone else [],
-            boards=shown,
+            boards=shown_boards,
             runs=[_show_run(entry, figures) | {"open": entry.run is alone} for entry in entries],
             left_out=left_out,
             figures=figures,
@@ -74,12 +75,18 @@ def _environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "megabytes": megabytes, "last_part": last_part}
     environment.globals["plotly"] = get_plotlyjs()
     return environment
+
+
+def _visible(value: object) -> object:
+    """Make what could not be seen in a foreign text visible; markup of the page itself is kept."""
+    return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str, object]:

@@ -1,0 +1,45 @@
+"""Plain texts and tables: rich shows every character and obeys none."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from prunus.terminal import PlainTable, plain_console, plain_text
+from tests.makers.hostile_files import HOSTILE_NAMES
+
+
+def printed(content: object) -> str:
+    """Print in a terminal that knows markup and emoji."""
+    console = Console(file=io.StringIO(), width=80, force_terminal=False)
+    console.print(content)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(("name", "visible"), HOSTILE_NAMES.items())
+def test_a_text_is_shown_on_any_console(name: str, visible: str) -> None:
+    assert printed(plain_text(name, "end")) == f"{visible}\nend\n"
+
+
+@pytest.mark.parametrize(("name", "visible"), HOSTILE_NAMES.items())
+def test_titles_headers_and_cells_are_shown_on_any_console(name: str, visible: str) -> None:
+    table = PlainTable("a", name, title=name)
+    table.add_row(name, "a long cell, so that the title fits", style="bold")
+    text = printed(table)
+    assert text.count(visible) == 3
+    assert text.splitlines()[0].rstrip() == visible
+
+
+def test_a_cell_may_be_a_text_of_several_lines() -> None:
+    table = PlainTable("a")
+    table.add_row(Text("one\ntwo"))
+    assert "│ one │\n│ two │" in printed(table)
+
+
+def test_a_console_finds_no_markup_emoji_or_numbers_in_a_string() -> None:
+    console = plain_console()
+    with console.capture() as capture:
+        console.print("[red]:bug:[/red] [/] 7")
+    assert capture.get() == "[red]:bug:[/red] [/] 7\n"
