@@ -46,6 +46,8 @@ def test_predictions_are_a_table_per_image_or_json(model: Path, image: Path, mon
     [
         ([], {}),
         (["--port", "0", "--threads", "2"], {"port": 0, "threads": 2}),
+        (["--allow-host", "a.org", "--allow-host", "b.org"], {"allow_hosts": ["a.org", "b.org"]}),
+        (["--workers", "3"], {"workers": 3}),
         (["--set", "max_upload_mb=4", "--set", "max_images=3"], {"max_upload_mb": 4.0, "max_images": 3}),
     ],
 )

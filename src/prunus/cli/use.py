@@ -46,6 +46,10 @@ def serve(
         str | None, typer.Option(help="Address; 0.0.0.0 listens on all interfaces.", show_default="127.0.0.1")
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 picks a free one.", show_default="8000")] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another host name to answer to. May be repeated.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that serve requests.", show_default="1")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads per batch.", show_default="1")] = None,
     examples: Annotated[
         str | None,
@@ -59,7 +63,7 @@ def serve(
     """
     from prunus.serving.settings import parse_settings
 
-    options = {"host": host, "port": port, "threads": threads}
+    options = {"host": host, "port": port, "allow_hosts": allow_host, "workers": workers, "threads": threads}
     settings = dict(parse_assignment(override, "max_upload_mb=4") for override in overrides or ())
     values = {name: value for name, value in options.items() if value is not None} | settings
     prunus.serve(

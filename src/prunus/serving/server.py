@@ -132,13 +132,17 @@ def return_large_blocks() -> None:
 
 def run_service(service: Service, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM, and answer the accepted requests before stopping."""
+    with listen(service.settings.host, service.settings.port) as listener:
+        address = address_of(listener)
+        serve_on(service, listener, lambda: ready(address))
+
+
+def serve_on(service: Service, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve the connections of a listener until SIGINT or SIGTERM."""
     return_large_blocks()
     warnings.filterwarnings("ignore", module="PIL")  # uploads may be malformed
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
-    settings: ServeSettings = service.settings
-    with listen(settings.host, settings.port) as listener:
-        address = address_of(listener)
-        server = make_server(service, lambda: ready(address))
-        if server.limits.note:
-            logging.getLogger(__name__).warning(server.limits.note)
-        server.run(sockets=[listener])
+    server = make_server(service, ready)
+    if server.limits.note:
+        logging.getLogger(__name__).warning(server.limits.note)
+    server.run(sockets=[listener])

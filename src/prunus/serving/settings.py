@@ -21,6 +21,7 @@ class ServeSettings(Settings):
     allow_hosts: list[str] = Field(
         default=[], description='more host names to answer to, such as those of a proxy; "*" answers to any'
     )
+    workers: int = Field(default=1, ge=1, le=256, description="processes that serve requests, each with these limits")
     threads: int = Field(default=1, ge=1, le=1024, description="threads that compute one batch")
     batch_images: int = Field(default=32, ge=1, le=4096, description="largest number of images computed together")
     batch_ms: float = Field(

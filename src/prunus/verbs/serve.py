@@ -28,9 +28,13 @@ def serve(
         from prunus.serving.routes.examples import read_examples  # noqa: PLC0415  # an extra
         from prunus.serving.server import run_service  # noqa: PLC0415
         from prunus.serving.service import make_service  # noqa: PLC0415
+        from prunus.serving.workers import run_workers  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name not in PACKAGES:
             raise
         raise MissingExtraError(error.name, "serve", "the service") from None
     images = {} if examples is None else read_examples(examples, predictor.domains)
+    if settings.workers > 1:
+        run_workers(Path(model), settings, None if examples is None else str(examples), ready)
+        return
     run_service(make_service(Path(model).name, predictor, settings, images), ready)
