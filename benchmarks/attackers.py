@@ -139,6 +139,7 @@ ATTACKS = {
     "texts": Kind("4 PNGs with 60 MB of compressed text each, 1 client", 1, repeat, lambda: [text_png()] * 4),
     "runs": Kind("16 run-length BMPs of 32 megapixels, 4 clients", 4, repeat, lambda: [run_bmp()] * 16),
     "large": Kind("16 RGBA PNGs of 32 megapixels, 2 clients", 2, repeat, lambda: [large_png()] * 16),
+    "allowed": Kind("1 RGBA PNG of 32 megapixels, within all limits, 4 clients", 4, repeat, lambda: [large_png()]),
     "slow": Kind("bodies at 1 byte a second, 600 clients", 600, trickle, lambda: [bytes(100_000)]),
     "held": Kind("bodies of 16 MB without their last 5 bytes, 16 clients", 16, hold_back, lambda: [largest_body()]),
 }
