@@ -144,7 +144,7 @@ def honest_clients(model: Path) -> dict[str, Client]:
     small = questions_for(predictor, [photo(seed, 72, 72, kind) for seed, kind in enumerate(("JPEG", "PNG", "WEBP"))])
     photos = questions_for(predictor, [photo(seed, 1600, 1200, "JPEG") for seed in range(2)])
     return {
-        "small": Client(small, 0.05, keep=True),
+        "small": Client(small, 0.1, keep=True),
         "small, new connection": Client(small, 0.1, keep=False),
         "photo": Client(photos, 0.5, keep=True),
         "health": Client([HEALTH], 0.1, keep=False),

@@ -104,7 +104,7 @@ def test_honest_clients_get_right_answers_and_notice_wrong_ones(tmp_path: Path) 
         seen = asyncio.run(clients["small"].ask(live.port, 0.3))
         assert (set(seen.statuses), seen.refused, seen.wrong) == ({"200"}, 0, 0)
         swapped = [replace(question, answer=list(reversed(question.answer))) for question in clients["small"].questions]
-        seen = asyncio.run(replace(clients["small"], questions=swapped).ask(live.port, 0.1))
+        seen = asyncio.run(replace(clients["small"], questions=swapped).ask(live.port, 0.3))
         assert seen.wrong == seen.statuses["200"] > 0
 
 
