@@ -18,7 +18,7 @@ class FairQueue(Generic[T]):
     """Requests of several clients, in fair order."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, T]] = []
+        self._heap: list[tuple[float, float, int, T]] = []  # of two that are due, the newer client's is first
         self._clocks: dict[Hashable, float] = {}
         self._clock = 0.0
         self._numbers = itertools.count()
@@ -28,17 +28,18 @@ class FairQueue(Generic[T]):
 
     def push(self, item: T, client: Hashable, seconds: float) -> None:
         """Queue a request that is expected to take some seconds."""
-        due = max(self._clock, self._clocks.get(client, 0.0)) + seconds
+        before = self._clocks.get(client, 0.0)
+        due = max(self._clock, before) + seconds
         self._keep(client, due)
-        heapq.heappush(self._heap, (due, next(self._numbers), item))
+        heapq.heappush(self._heap, (due, before, next(self._numbers), item))
 
     def first(self) -> T:
         """Return the next request without removing it."""
-        return self._heap[0][2]
+        return self._heap[0][-1]
 
     def pop(self) -> T:
         """Remove the next request."""
-        self._clock, _, item = heapq.heappop(self._heap)
+        self._clock, *_, item = heapq.heappop(self._heap)
         return item
 
     def charge(self, client: Hashable, seconds: float) -> None:
@@ -47,7 +48,7 @@ class FairQueue(Generic[T]):
 
     def discard(self, item: T) -> None:
         """Remove a request that is no longer needed."""
-        self._heap = [entry for entry in self._heap if entry[2] is not item]
+        self._heap = [entry for entry in self._heap if entry[-1] is not item]
         heapq.heapify(self._heap)
 
     def _keep(self, client: Hashable, clock: float) -> None:

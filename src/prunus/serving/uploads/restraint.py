@@ -12,7 +12,7 @@ if sys.platform != "win32":
     import resource
 
 MAX_FILES = 32
-BASE_BYTES = 400 * 2**20  # address space of the interpreter with its libraries, and of a request
+BASE_BYTES = 256 * 2**20  # address space of the interpreter with its libraries, and of a request
 PIXEL_BYTES = 16  # four copies of a picture
 
 
