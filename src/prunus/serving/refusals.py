@@ -13,7 +13,7 @@ class Refusal(Exception):  # noqa: N818  # not a failure of the service
         self.status = status
         self.message = message
         self.headers: dict[str, str] = {}
-        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             self.headers["Retry-After"] = str(RETRY_SECONDS)
         if hang_up:
             self.headers["Connection"] = "close"

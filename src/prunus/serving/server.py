@@ -33,6 +33,7 @@ from prunus.serving.settings import ServeSettings
 
 M_MMAP_THRESHOLD = -3  # from malloc.h
 LARGE_BYTES = 2**20
+DECODER_DESCRIPTORS = 3  # of this process, for each process that decodes images
 
 
 class Server(uvicorn.Server):
@@ -102,9 +103,10 @@ def make_server(service: Service, ready: Callable[[], None]) -> Server:
     check_hooks()
     limits = allowed_connections(settings)
     hosts = Hosts(settings.host, settings.allow_hosts)
+    guard = Guard(settings.request_seconds, limits.connections, service.admission.arrivals, hosts, service.quotas)
     config = uvicorn.Config(
         make_app(service),
-        http=guarded(Guard(settings.request_seconds, limits.connections, service.admission.arrivals, hosts)),
+        http=guarded(guard),
         ws="none",
         log_level="error",
         access_log=False,
@@ -119,7 +121,7 @@ def make_server(service: Service, ready: Callable[[], None]) -> Server:
 
 def allowed_connections(settings: ServeSettings) -> ConnectionLimits:
     """Return how many connections the settings and the file descriptors of this process allow."""
-    used = used_descriptors()
+    used = used_descriptors() + DECODER_DESCRIPTORS * (1 + settings.decoders)
     wanted = settings.max_connections
     return connection_limits(wanted, available_descriptors(used + SPARE + LANE + wanted), used)
 

@@ -1,5 +1,6 @@
 """The shared state of a service: model, limits, queue and metrics."""
 
+import time
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -11,9 +12,10 @@ from prunus.serving.answers import DomainAnswer, DomainsAnswer, ExampleAnswer, L
 from prunus.serving.computing.batcher import Batcher
 from prunus.serving.computing.ranking import ranking_with
 from prunus.serving.guarding.admission import Admission
+from prunus.serving.guarding.quotas import QuotaLimits, Quotas, address_of
 from prunus.serving.metrics import Metrics
 from prunus.serving.routes.examples import Example, Examples
-from prunus.serving.settings import ServeSettings
+from prunus.serving.settings import MEGA, ServeSettings
 from prunus.serving.uploads.decoders import Decoders, Limits
 
 STOP_SECONDS = 5.0  # time for the current batch to finish after the last response
@@ -32,6 +34,7 @@ class Service:
     metrics: Metrics
     domains: DomainsAnswer
     decoders: Decoders
+    quotas: Quotas
 
     async def start(self) -> None:
         """Start the processes that decode images."""
@@ -62,7 +65,19 @@ def make_service(name: str, predictor: Predictor, settings: ServeSettings, examp
     domains = describe_domains(name, predictor.bundle, settings, examples)
     limits = Limits(settings.max_images, settings.max_pixels, settings.decode_seconds, settings.request_seconds)
     decoders = Decoders(limits, settings.decoders, metrics.decoder_restart)
-    return Service(name, predictor, settings, examples, admission, batcher, metrics, domains, decoders)
+    quotas = make_quotas(settings)
+    decoders.on_cpu = lambda client, seconds: quotas.spend(
+        address_of(client if isinstance(client, tuple) else None), seconds, time.monotonic()
+    )
+    return Service(name, predictor, settings, examples, admission, batcher, metrics, domains, decoders, quotas)
+
+
+def make_quotas(settings: ServeSettings) -> Quotas:
+    """Return the quotas of addresses, of which none has used anything yet."""
+    limit = QuotaLimits(
+        settings.max_address_connections, int(settings.max_address_mb * MEGA), settings.max_address_cpu_seconds
+    )
+    return Quotas(limit)
 
 
 def service_of(request: Request) -> Service:

@@ -44,6 +44,15 @@ class ServeSettings(Settings):
     )
     max_held_mb: float = Field(default=256.0, gt=0, description="most megabytes held for all requests together")
     max_connections: int = Field(default=512, ge=1, le=100_000, description="most connections open at the same time")
+    max_address_connections: int = Field(
+        default=384, ge=1, le=100_000, description="most connections of one address, if there are several"
+    )
+    max_address_mb: float = Field(
+        default=192.0, gt=0, description="most megabytes held for one address, if there are several"
+    )
+    max_address_cpu_seconds: float = Field(
+        default=60.0, gt=0, description="CPU seconds per minute for images of one address, if there are several"
+    )
     min_bytes_per_second: float = Field(
         default=1000.0, ge=0, le=1e9, description="slowest rate at which a request may arrive, after 5 seconds"
     )

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from prunus.serving.guarding.arrivals import Arrival, Arrivals
 from prunus.serving.guarding.deadline import LATE_SECONDS
 from prunus.serving.guarding.hosts import Hosts
+from prunus.serving.guarding.quotas import Quotas, address_of
 from prunus.serving.refusals import Refusal, overloaded
 
 MAX_HEAD_BYTES = 64 * 1024  # request line and headers
@@ -30,6 +31,7 @@ class Guard:
     max_connections: int
     arrivals: Arrivals
     hosts: Hosts
+    quotas: Quotas
 
 
 class GuardedConnection(HttpToolsProtocol):
@@ -50,13 +52,19 @@ class GuardedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._aborted = False
         self._arrival: Arrival | None = None
+        self._held_bytes = 0
+        self.address = address_of(self.client)
+        self.guard.quotas.open(self.address)
         self._start_timer(self.guard.request_seconds)
         self._crowded = not self._make_room()
+        self._beyond_quota = not self._keep_quota()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()
         self._end_arrival()
+        self._release_bytes()
+        self.guard.quotas.close(self.address)
         super().connection_lost(exc)
 
     @override
@@ -86,8 +94,13 @@ class GuardedConnection(HttpToolsProtocol):
         """Count the bytes of a body, which do not belong to a head."""
         self._head_bytes = 0
         super().on_body(body)
-        if self._arrival is not None:
-            self.guard.arrivals.add(self._arrival, len(body), self.loop.time())
+        if self._arrival is None:
+            return
+        self._held_bytes += len(body)
+        self.guard.quotas.hold(self.address, len(body))
+        self.guard.arrivals.add(self._arrival, len(body), self.loop.time())
+        if self._arrival is not None and (refusal := self.guard.quotas.too_many_bytes(self.address)) is not None:
+            self.guard.arrivals.give_up(self._arrival, refusal)
 
     @override
     def on_message_complete(self) -> None:
@@ -99,6 +112,7 @@ class GuardedConnection(HttpToolsProtocol):
         self._active_at = self.loop.time()
         if self.cycle.response_complete:
             self._end_arrival()  # the rest of the body is not kept
+            self._release_bytes()
         elif self._arrival is not None:
             self._arrival.restart(self._active_at)  # it could not be sent before
         super().on_response_complete()
@@ -149,15 +163,26 @@ class GuardedConnection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _refusal(self) -> Refusal | None:
-        """Return the refusal of a request that the application shall not see."""
-        if self._crowded and self.url.partition(b"?")[0] != HEALTH:
+        """Return the refusal of a request that the application shall not see; the health has a lane of its own."""
+        if (refusal := self.guard.hosts.refusal(self.headers)) is not None:
+            return refusal
+        if self.url.partition(b"?")[0] == HEALTH:
+            return None
+        if self._crowded:
             return overloaded(CROWDED, hang_up=True)
-        return self.guard.hosts.refusal(self.headers)
+        quotas = self.guard.quotas
+        if self._beyond_quota and (refusal := quotas.too_many_connections(self.address)) is not None:
+            return refusal
+        return quotas.too_many_bytes(self.address) or quotas.too_much_cpu(self.address, self.loop.time())
 
     def _end_arrival(self) -> None:
         if self._arrival is not None:
             self.guard.arrivals.end(self._arrival)
             self._arrival = None
+
+    def _release_bytes(self) -> None:
+        self.guard.quotas.hold(self.address, -self._held_bytes)
+        self._held_bytes = 0
 
     def _abort(self) -> None:
         self._aborted = True  # the server lists it until the event loop has closed it
@@ -171,6 +196,13 @@ class GuardedConnection(HttpToolsProtocol):
         if len(left) <= self.guard.max_connections:
             return True
         return evict_one((other for other in left if other is not self), self.loop.time())
+
+    def _keep_quota(self) -> bool:
+        """Close the connection of least use of an address with too many, and return whether that was possible."""
+        if self.guard.quotas.too_many_connections(self.address) is None:
+            return True
+        others = (other for other in self.connections if isinstance(other, GuardedConnection) and other is not self)
+        return evict_one((other for other in others if other.address == self.address), self.loop.time())
 
     def _start_timer(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._check_idle, self.loop.time() + seconds)

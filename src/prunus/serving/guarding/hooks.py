@@ -20,6 +20,7 @@ from prunus.errors import PrunusError
 from prunus.serving.guarding.arrivals import Arrivals
 from prunus.serving.guarding.connections import Guard, GuardedConnection, guarded
 from prunus.serving.guarding.hosts import Hosts
+from prunus.serving.guarding.quotas import QuotaLimits, Quotas
 
 CONNECTION_HOOKS = (
     *("connection_made", "connection_lost", "data_received", "on_headers_complete", "on_body"),
@@ -66,7 +67,7 @@ async def _check_connection() -> None:
         await PlainTextResponse("ok")(scope, receive, send)
         finished.set()
 
-    guard = Guard(60.0, 10, arrivals, Hosts("127.0.0.1"))
+    guard = Guard(60.0, 10, arrivals, Hosts("127.0.0.1"), Quotas(QuotaLimits(10, 100, 1.0)))
     config = uvicorn.Config(
         app, http=guarded(guard), lifespan="off", ws="none", log_config=None, access_log=False, proxy_headers=False
     )

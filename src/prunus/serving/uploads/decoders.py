@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -189,6 +189,8 @@ class Decoders:
         slow_pace = Pace(slow, 10, 1, limits.seconds, limits.wall_seconds)
         self.quick = Lane(limits, quick_pace, self._answered, self._died, restarted)
         self.slow = Lane(limits, slow_pace, self._answered, self._died, restarted)
+        self.on_cpu: Callable[[Hashable, float], None] = lambda client, seconds: None
+        self._seconds = limits.seconds
         self._watch: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -243,6 +245,7 @@ class Decoders:
         self._watch = loop.call_later(WATCH_SECONDS, self._look)
 
     def _answered(self, lane: Lane, job: Job, answer: Answer, content: bytes) -> None:
+        self.on_cpu(job.body.client, answer.seconds)
         if answer.cost and (lane is self.quick or not answer.status):
             job.cost, job.max_cost = answer.cost, ANY_COST
             self.slow.add(job)
@@ -255,6 +258,7 @@ class Decoders:
 
     def _died(self, job: Job, process: DecoderProcess) -> None:
         job.deaths += 1
+        self.on_cpu(job.body.client, self._seconds)
         if process.used_up_its_time or job.deaths == MAX_DEATHS:
             message = TOO_SLOW if process.used_up_its_time else STOPPED
             job.answer.set_exception(Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, message))
