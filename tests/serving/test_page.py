@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
 
+from prunus import names
 from prunus.serving.routes.examples import Example
+from tests.makers.hostile_files import HOSTILE_NAMES
 from tests.makers.live_service import Live, live_service, picture
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -23,6 +25,7 @@ EXAMPLES = {
     "birds": [Example("an owl", picture(1), "image/png"), Example("a wren", picture(2), "image/png")],
     "flowers": [Example("a rose", picture(5), "image/png")],
 }
+NAMES = [*HOSTILE_NAMES, "\x00\x7f\x85\u2028\ufeff", "می\u200cخواهم", "👩\u200d🌾", "rösli"]
 PHONE = {"width": 360, "height": 640}
 DROP = """([name, content]) => {
   const data = new DataTransfer();
@@ -124,6 +127,15 @@ def test_a_broken_file_shows_the_reason_and_the_next_good_one_the_answer(page: P
     _give(page, "drop", "good.png", picture(2))
     _expect_answer(page, live, picture(2), "birds")
     expect(alert).to_be_hidden()
+
+
+def test_names_show_what_they_hide(page: Page) -> None:
+    _give(page, "drop", "a\u202egnp.\u200b\U000e0041\u061cexe", picture(1))
+    visible = r"a\u202egnp.\u200b\U000e0041\u061cexe"
+    expect(page.locator(".result .name")).to_have_text(visible)
+    expect(page.get_by_role("img", name=f"Your image {visible}")).to_be_visible()
+    script = "names => names.map(shown)"
+    assert page.evaluate(script, NAMES) == [names.shown(name) for name in NAMES]
 
 
 def test_a_file_that_is_too_large_is_not_even_sent(page: Page) -> None:

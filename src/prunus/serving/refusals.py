@@ -2,6 +2,8 @@
 
 from http import HTTPStatus
 
+from prunus.names import shown
+
 RETRY_SECONDS = 1
 
 
@@ -11,7 +13,7 @@ class Refusal(Exception):  # noqa: N818  # not a failure of the service
     def __init__(self, status: int, message: str, hang_up: bool = False) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = shown(message)  # it may name an uploaded file, and clients print it
         self.headers: dict[str, str] = {}
         if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             self.headers["Retry-After"] = str(RETRY_SECONDS)

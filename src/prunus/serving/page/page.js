@@ -2,15 +2,25 @@
 // Everything from the server is inserted as text, never as markup.
 const $ = (id) => document.getElementById(id);
 const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu; // controls, bidi marks, broken text: shown as escapes
+const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u200c": "\u200c", "\u200d": "\u200d" };
 let model = null; // the response of GET domains
 let files = []; // the last files, classified again when another domain is chosen
 let lastRequest = 0; // responses to earlier requests are ignored
 let pictures = []; // object URLs of the shown images, to be released
 
+function shown(name) {
+  return name.replace(UNSEEN, (character) => {
+    const code = character.codePointAt(0).toString(16);
+    const escape = code.length <= 2 ? `\\x${code.padStart(2, "0")}` : `\\u${code.padStart(4, "0")}`;
+    return SHORT[character] ?? (code.length <= 4 ? escape : `\\U${code.padStart(8, "0")}`);
+  });
+}
+
 function element(tag, className, text) {
   const node = document.createElement(tag);
   if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
+  if (text !== undefined) node.textContent = shown(text);
   return node;
 }
 
@@ -26,8 +36,8 @@ async function start() {
   } catch {
     return fail("The service does not respond. Is it still running?");
   }
-  $("model").textContent = `${model.model}: one ${model.backbone} for ${model.domains.length} domains`;
-  document.title = `Prunus: ${model.model}`;
+  $("model").textContent = shown(`${model.model}: one ${model.backbone} for ${model.domains.length} domains`);
+  document.title = shown(`Prunus: ${model.model}`);
   model.domains.forEach((domain, number) => {
     const label = element("label");
     const input = element("input");
@@ -52,7 +62,8 @@ function choose() {
   $("example-list").replaceChildren(...domain.examples.map((example) => {
     const button = element("button");
     const image = element("img");
-    Object.assign(image, { src: example.path, alt: `Example: ${example.name}`, title: example.name, loading: "lazy" });
+    const name = shown(example.name);
+    Object.assign(image, { src: example.path, alt: `Example: ${name}`, title: name, loading: "lazy" });
     button.type = "button";
     button.append(image);
     button.addEventListener("click", () => tryExample(example));
@@ -112,7 +123,7 @@ function fail(message) {
   $("results").classList.remove("waiting");
   $("results").replaceChildren();
   $("time").textContent = "";
-  $("error").textContent = message;
+  $("error").textContent = shown(message);
   $("error").hidden = false;
   $("answer").scrollIntoView({ block: "nearest" });
 }
@@ -125,7 +136,7 @@ function show(content, milliseconds) {
   $("results").replaceChildren(...content.results.map((result, number) => {
     const block = element("div", "result");
     const image = element("img");
-    Object.assign(image, { src: pictures[number], alt: `Your image ${result.name}` });
+    Object.assign(image, { src: pictures[number], alt: `Your image ${shown(result.name)}` });
     const list = element("ol");
     list.append(...result.predictions.map(bar));
     block.append(image, element("p", "name", result.name), list);

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, TypeAlias
 
+from prunus.names import shown
+
 Part: TypeAlias = Mapping[str, Any]  # a part of an OpenAPI schema
 FACTS = {"enum": "one of", "minimum": "at least", "maximum": "at most", "default": "default:"}
 PAGE = """<!doctype html>
@@ -35,7 +37,7 @@ def documentation_page(schema: Part) -> str:
         for method, operation in methods.items()
     )
     return PAGE.format(
-        title=escape(schema["info"]["title"]),
+        title=escape(shown(schema["info"]["title"])),
         description=escape(schema["info"].get("description", "")),
         operations="\n".join(operations),
     )
