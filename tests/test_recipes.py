@@ -80,3 +80,9 @@ def test_learning_rates_of_the_sketch_recipe_fall_at_the_papers_epochs() -> None
     recipe = load_recipe(RECIPES / "imagenet_to_sketch.toml")
     found = [rate_factor(recipe.training, epoch) for epoch in (14, 15, 29, 30)]
     assert found == pytest.approx([1.0, 0.1, 0.1, 0.01])
+
+
+def test_a_path_that_is_not_utf8_is_refused_in_one_line() -> None:
+    with pytest.raises(RecipeError, match=r"not valid UTF-8, at .*data/\\udcff.*; rename it") as caught:
+        parse_recipe({"backbone": "wrn14_2", "budget": 0.5, "domains": ["data/\udcff"]})
+    assert str(caught.value).isprintable()

@@ -41,7 +41,12 @@ def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Rec
     if isinstance(name := content.get("benchmark"), str):
         content = _expand_benchmark(dict(content), find_benchmark(name))
     try:
-        recipe = Recipe.model_validate_json(json.dumps(content))
+        recipe = Recipe.model_validate_json(json.dumps(content, ensure_ascii=False).encode())
+    except UnicodeEncodeError as error:
+        near = error.object[max(error.start - 40, 0) : error.end + 20]
+        raise RecipeError(
+            f"the recipe contains a text or path that is not valid UTF-8, at {near!r}; rename it"
+        ) from None
     except ValidationError as error:
         raise _explain(error) from None
     except TypeError as error:

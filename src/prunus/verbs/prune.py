@@ -13,6 +13,7 @@ from prunus.evaluation.packing import pack_run
 from prunus.measure.budget import LimitUse
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.methods.table import choose_method
+from prunus.names import shown
 from prunus.presets import of_any_version
 from prunus.recipes import parse_recipe
 from prunus.training.findings import larger_than_dense, limit_of, over_budget, over_limits
@@ -32,7 +33,7 @@ def prune(run: str | Path, out: str | Path, dtype: DType | None = None) -> Path:
     trained = open_run(Path(run), device="cpu")
     write_bundle(Path(out), pack_run(trained), dtype or trained.recipe.dtype)
     for problem in find_problems(Path(out)):
-        warnings.warn(f"{out}: {problem}", BudgetWarning, stacklevel=2)
+        warnings.warn(shown(f"{out}: {problem}"), BudgetWarning, stacklevel=2)
     return Path(out)
 
 
