@@ -130,6 +130,8 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.width * image.height <= STRIP_PIXELS:
         return _strip_to_rgb(image)
     image.load()
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
     whole = Image.new("RGB", image.size)
     rows = max(1, STRIP_PIXELS // image.width)
     for top in range(0, image.height, rows):

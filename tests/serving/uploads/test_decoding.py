@@ -132,3 +132,13 @@ def test_a_small_file_with_many_pixels_and_a_progressive_photograph_are_answered
     live.assert_right(encode([Image.new("RGB", (900, 900), "teal")], "PNG"), picture(1))
     live.assert_right(picture(1, "JPEG", side=64, progressive=True))
     live.assert_right(scan_bomb(300, 100), picture(1))
+
+
+@pytest.mark.parametrize("place", ["prunus.images._to_rgb", "prunus.serving.uploads.decoding.open_picture"])
+def test_images_that_take_too_much_memory_are_refused(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(place, run_out)
+    answer, _ = decode(task(), form(picture(1)))
+    assert (answer.status, answer.message) == (413, decoding.TOO_LARGE)

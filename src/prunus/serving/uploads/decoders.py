@@ -1,9 +1,8 @@
-"""The decoders of a service: a quick and a slow lane of disposable processes, each with a fair queue."""
+"""The decoders of a service: lanes of disposable processes for small, large and huge images, with fair queues."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,12 +18,13 @@ from prunus.serving.uploads.process import DecoderProcess, Job
 SMALL_BYTES = 256 * 1024  # larger requests are never quick
 QUICK_COST = 0.010  # expected seconds of a request of the quick lane: 500,000 pixels
 QUICK_SECONDS = 0.030  # CPU time after which it is moved to the slow lane, whatever its headers say
-PHOTO_COST = 0.25  # expected seconds that need not wait for a second turn: a photograph of 14 megapixels
+PHOTO_COST = 0.25  # expected seconds of a request of the slow lane: a photograph of 14 megapixels
 BYTE_GUESS = 40e-9  # expected seconds for each byte of a request whose headers were not read yet
 REQUEST_GUESS = 3e-4
 AHEAD = 8  # small requests that are sent to a process before it has answered; the event loop wakes up less often
 AHEAD_BYTES = 64 * 1024
 GRACE_SECONDS = 0.5  # for a request that nobody waits for; a new process takes about as long to start
+IDLE_SECONDS = 5.0  # after which a process that was started when it was needed ends
 RETRY_SECONDS = 1.0  # before a process that did not even start is started again
 START_SECONDS = 60.0
 WATCH_SECONDS = 1.0  # between looks at processes that take too long
@@ -47,8 +47,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Pace:
-    """What tells one lane from the other."""
+    """What tells one lane from the others; `kept` processes are started with the service, more when they are needed."""
 
+    kept: int
     processes: int
     niceness: int
     ahead: int
@@ -99,11 +100,15 @@ class Lane:
             process.close()
         self._send_next()
 
-    def end_late_ones(self, now: float) -> None:
-        """End processes that have worked on one request for too long."""
-        for process in self.processes:
-            if process.jobs and process.was_ready and now - process.since > self._pace.wall_seconds:
+    def look(self, now: float) -> None:
+        """End processes that have worked on one request for too long, and those that are no longer needed."""
+        for process in [process for process in self.processes if process.was_ready]:
+            seconds = now - process.since
+            if process.jobs and seconds > self._pace.wall_seconds:
                 process.kill()
+            if not process.jobs and seconds > IDLE_SECONDS and len(self.processes) > self._pace.kept:
+                self.processes.remove(process)
+                process.close()
 
     def close(self) -> None:
         """End all processes."""
@@ -159,10 +164,9 @@ class Lane:
         self._send_next()
 
     def _ended(self, process: DecoderProcess) -> None:
-        with contextlib.suppress(ValueError):
-            self.processes.remove(process)
-        if self._closed:
+        if self._closed or process not in self.processes:  # it was ended because it was no longer needed
             return
+        self.processes.remove(process)
         self._on_restart()
         working = process.jobs[0] if process.jobs and process.was_ready else None
         for job in process.jobs:
@@ -173,22 +177,29 @@ class Lane:
                 self._on_death(job, process)
             else:  # sent ahead: it had not begun
                 self.queue.push(job, job.body.client, job.cost)
-        self._start(self.grow(0.0 if process.was_ready else RETRY_SECONDS))
+        if not process.was_ready:
+            self._start(self.grow(RETRY_SECONDS))
+        elif len(self.processes) < self._pace.kept:
+            self._start(self.grow())
+        self._send_next()
 
 
 class Decoders:
-    """Two lanes, so that images that take long never delay those that do not.
+    """Three lanes, so that images that take long never delay those that do not; huge ones are decoded one at a time.
 
     Args:
-        slow: most processes of the slow lane; one is started with the service, the others when they are needed.
+        slow: most processes of the slow lane.
         restarted: called when a process has ended and is replaced.
     """
 
     def __init__(self, limits: Limits, slow: int, restarted: Callable[[], None] = lambda: None) -> None:
-        quick_pace = Pace(1, 0, AHEAD, QUICK_SECONDS, QUICK_WALL_SECONDS)
-        slow_pace = Pace(slow, 10, 1, limits.seconds, limits.wall_seconds)
-        self.quick = Lane(limits, quick_pace, self._answered, self._died, restarted)
-        self.slow = Lane(limits, slow_pace, self._answered, self._died, restarted)
+        paces = (
+            Pace(1, 1, 0, AHEAD, QUICK_SECONDS, QUICK_WALL_SECONDS),
+            Pace(1, slow, 10, 1, limits.seconds, limits.wall_seconds),
+            Pace(0, 1, 15, 1, limits.seconds, limits.wall_seconds),
+        )
+        self._lanes = [Lane(limits, pace, self._answered, self._died, restarted) for pace in paces]
+        self.quick, self.slow, self.huge = self._lanes
         self.on_cpu: Callable[[Hashable, float], None] = lambda client, seconds: None
         self._seconds = limits.seconds
         self._watch: asyncio.TimerHandle | None = None
@@ -208,8 +219,8 @@ class Decoders:
         """End all processes; requests that are still being decoded get no answer."""
         if self._watch is not None:
             self._watch.cancel()
-        self.quick.close()
-        self.slow.close()
+        for lane in self._lanes:
+            lane.close()
 
     async def decode(self, body: Body) -> Decoded:
         """Return the images of a request, or raise a refusal; a request that is cancelled is not decoded."""
@@ -228,27 +239,27 @@ class Decoders:
 
     def _abandon(self, job: Job) -> None:
         if job.process is None:
-            self.quick.queue.discard(job)
-            self.slow.queue.discard(job)
+            for lane in self._lanes:
+                lane.queue.discard(job)
         else:
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_work_on, job)
 
     def _end_work_on(self, job: Job) -> None:
         process = job.process
-        if process in self.slow.processes and process is not None and process.was_ready:
+        if process is not None and process.was_ready and process not in self.quick.processes:
             process.kill()
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
-        for lane in (self.quick, self.slow):
-            lane.end_late_ones(loop.time())
+        for lane in self._lanes:
+            lane.look(loop.time())
         self._watch = loop.call_later(WATCH_SECONDS, self._look)
 
     def _answered(self, lane: Lane, job: Job, answer: Answer, content: bytes) -> None:
         self.on_cpu(job.body.client, answer.seconds)
         if answer.cost and (lane is self.quick or not answer.status):
             job.cost, job.max_cost = answer.cost, ANY_COST
-            self.slow.add(job)
+            (self.slow if answer.cost <= PHOTO_COST or answer.status else self.huge).add(job)
         elif answer.status:
             job.answer.set_exception(Refusal(answer.status, answer.message))
         else:
@@ -263,7 +274,7 @@ class Decoders:
             message = TOO_SLOW if process.used_up_its_time else STOPPED
             job.answer.set_exception(Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, message))
         else:
-            job.max_cost = ANY_COST
+            job.max_cost = PHOTO_COST
             self.slow.add(job)
 
 

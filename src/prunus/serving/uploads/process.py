@@ -53,7 +53,7 @@ class DecoderProcess(asyncio.Protocol):
     ) -> None:
         self.jobs: deque[Job] = deque()
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.since = 0.0  # when the first of the jobs began
+        self.since = 0.0  # when the first of the jobs began, or the last one ended
         self._answered = answered
         self._ended = ended
         self._frames = FrameBuffer()
@@ -89,11 +89,10 @@ class DecoderProcess(asyncio.Protocol):
         """Hand on complete answers."""
         self._frames.feed(data)
         while (message := self._frames.next_message()) is not None:
+            self.since = asyncio.get_running_loop().time()
             if not self.ready.done():
                 self.ready.set_result(None)
-                self.since = asyncio.get_running_loop().time()
             else:
-                self.since = asyncio.get_running_loop().time()
                 self._answered(self, *message)
 
     def connection_lost(self, exc: Exception | None) -> None:
