@@ -45,20 +45,26 @@ format: $(READY)
 
 setup: $(READY)
 
+# Every package must have a hash that requirements.txt lists, and the project is built with the tools among them:
+# build isolation would download others, without hashes. Only the project itself is installed without one.
 $(READY): requirements.txt pyproject.toml samples/pyproject.toml $(wildcard native/*) | $(UV)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
-	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable . --editable samples
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.txt
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable samples
 	touch $@
 
 # uv selects matching builds of torch and torchvision; if it is missing, a private copy is installed
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv
-	.uv/bin/pip install --quiet uv
+	.uv/bin/pip install --quiet --require-hashes -r requirements-uv.txt
 
+# The newest versions with the hashes of all their files. When the build tools change, [build-system] in pyproject.toml
+# and samples/pyproject.toml, which other installers read, must name the same versions.
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-header --upgrade
 requirements: | $(UV)
-	$(UV) pip compile --quiet --universal --python-version 3.10 --no-emit-index-url --no-header \
-	  --extra train --extra onnx --extra serve --extra report --extra sweep --extra docs --extra dev --upgrade pyproject.toml --output-file requirements.txt
+	$(COMPILE) --group build --extra train --extra onnx --extra serve --extra report --extra sweep --extra docs --extra dev \
+	  pyproject.toml --output-file requirements.txt
+	$(COMPILE) --group uv --output-file requirements-uv.txt
 
 clean:
 	rm -rf build .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis

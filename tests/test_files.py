@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -48,12 +49,75 @@ def test_the_old_content_itself_is_never_written_over(tmp_path: Path) -> None:
     assert (path.read_bytes(), other_name.read_bytes()) == (b"new", b"old")
 
 
-def test_the_content_reaches_the_disk_before_the_name_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_content_reaches_the_disk_before_the_name_changes_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, seen = tmp_path / "file", []
     path.write_bytes(b"old")
-    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append((os.fstat(descriptor).st_size, path.read_bytes())))
+
+    def sync(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        seen.append(("folder" if stat.S_ISDIR(status.st_mode) else status.st_size, path.read_bytes()))
+
+    monkeypatch.setattr(os, "fsync", sync)
     write_atomically(path, b"newer")
-    assert seen == [(5, b"old")]
+    assert seen == [(5, b"old"), ("folder", b"newer")]
+
+
+def test_the_names_of_new_folders_reach_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append(_inode(os.fstat(descriptor))))
+    write_atomically(tmp_path / "new" / "folder" / "file", b"content")
+    folders = [tmp_path, tmp_path / "new", tmp_path / "new" / "folder"]
+    assert {_inode(folder.stat()) for folder in folders} <= set(seen)
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def test_a_file_system_that_cannot_flush_a_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def only_files(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    write_atomically(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_the_file_before_is_kept_under_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if not has_links:
+        monkeypatch.setattr(Path, "hardlink_to", refuse)
+    path, before = tmp_path / "file", tmp_path / "before"
+    write_atomically(path, b"first", keep=before)
+    assert not before.exists()
+    for content, kept in ((b"second", b"first"), (b"third", b"second")):
+        write_atomically(path, content, keep=before)
+        assert (path.read_bytes(), before.read_bytes()) == (content, kept)
+    assert sorted(tmp_path.iterdir()) == [before, path]
+
+
+def test_two_complete_files_exist_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, before = tmp_path / "file", tmp_path / "before"
+    path.write_bytes(b"second")
+    before.write_bytes(b"first")
+    seen, rename = [], Path.replace
+
+    def watched(source: Path, target: Path) -> Path:
+        renamed = rename(source, target)
+        seen.append((path.read_bytes(), before.read_bytes()))
+        return renamed
+
+    monkeypatch.setattr(Path, "replace", watched)
+    write_atomically(path, b"third", keep=before)
+    assert seen == [(b"third", b"first"), (b"third", b"second")]
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ losses:
 parallel:
 presets:
 samples:
+sealed:
 recipes: benchmarks config presets
 bundle: graph images
 probabilities: images
@@ -51,8 +52,8 @@ report: amounts bundle images measure recipes run_folder terminal
 serving: bundle config images measure probabilities runtime samples
 budgets: bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
-learning: config data images losses masks methods parallel probabilities
-checkpoints: bundle config images learning parallel presets recipes run_folder
+learning: config data images losses masks methods parallel probabilities sealed
+checkpoints: bundle config images learning parallel presets recipes run_folder sealed
 training: backbone budgets checkpoints config data images learning losses lowering masks measure methods parallel
     recipes run_folder
 evaluation: backbone budgets bundle checkpoints config data images learning lowering masks measure methods presets

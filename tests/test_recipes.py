@@ -9,7 +9,7 @@ from prunus.errors import RecipeError, UnknownNameError
 from prunus.learning.rates import rate_factor
 from prunus.recipes import load_recipe, parse_recipe
 from prunus.samples import bundled
-from prunus.training.run import check_recipe
+from prunus.training.planning import check_recipe
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 

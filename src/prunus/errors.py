@@ -66,6 +66,10 @@ class TrainingError(PrunusError):
     """A training run that cannot start, continue or finish."""
 
 
+class DamagedFileError(TrainingError):
+    """A file of a training run whose content is not what was written."""
+
+
 class TrainingInterrupted(TrainingError):  # noqa: N818  # not a failure: the user asked to stop
     """A training run that was stopped and saved; the message says how to continue."""
 

@@ -1,6 +1,7 @@
 """Write files atomically: a crash, a kill or a full disk never leaves a partial file."""
 
 import contextlib
+import errno
 import json
 import os
 import platform
@@ -11,22 +12,66 @@ from pathlib import Path
 
 from prunus.errors import StorageError
 
+UNSUPPORTED = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)  # some file systems cannot flush a folder
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary neighbour, flush it to the disk and rename it over `path`."""
+
+def write_atomically(path: Path, content: bytes, keep: Path | None = None) -> None:
+    """Write to a temporary neighbour, flush it to the disk and rename it over `path`.
+
+    Args:
+        keep: the name that the file of this name before has afterwards (default: it is removed).
+    """
     temporary = temporary_beside(path)
+    before = temporary_beside(keep) if keep and path.exists() else None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if before:
+            _name_also(path, before)
         temporary.replace(path)
+        if before and keep:  # after the new file has its name, so that two complete files exist at any moment
+            before.replace(keep)
+        _sync_folder(path.parent)
     except OSError as error:
         raise storage_error(path, error) from error
     finally:
-        with contextlib.suppress(OSError):  # gone after the rename; before it, the folder may be missing
-            temporary.unlink()
+        for leftover in (temporary, before):
+            with contextlib.suppress(OSError):  # gone after the rename; before it, the folder may be missing
+                if leftover:
+                    leftover.unlink()
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, and flush their names to the disk."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, where the system can: a rename alone may be lost in a power cut."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _name_also(path: Path, other: Path) -> None:
+    """Give a file a second name, or copy it where the file system has no such names."""
+    try:
+        other.hardlink_to(path)
+    except OSError:
+        shutil.copyfile(path, other)
 
 
 def temporary_beside(path: Path) -> Path:

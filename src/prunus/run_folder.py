@@ -89,6 +89,8 @@ class RunFolder:
         self.path = path
         self.recipe = path / "recipe.json"  # as it was trained, with all defaults filled in
         self.checkpoint = path / "checkpoint.safetensors"  # the last saved state
+        self.previous = path / "previous.safetensors"  # the state saved before it
+        self.lock = path / ".lock"  # held by the process that trains
         self.best = path / "best.safetensors"  # the best epoch's state, if training.keep is "best"
         self.frozen_features = path / "frozen_features.safetensors"  # a linear classifier per domain
         self.teacher = path / "teacher"  # a run of its own, if the recipe's teacher is "finetune"
@@ -101,6 +103,10 @@ class RunFolder:
         self.model = path / "model.prunus"
         self.plots = path / "plots"
         self.report = path / "report.html"
+
+    def holds_run(self) -> bool:
+        """Return whether a training run has begun here; a checkpoint alone can be continued too."""
+        return any(file.exists() for file in (self.recipe, self.checkpoint, self.previous))
 
     def epochs(self) -> list[EpochReport]:
         """Read the log, without a last line that was cut short when the process was killed."""

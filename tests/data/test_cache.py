@@ -1,5 +1,6 @@
 """The cache of decoded images: right, never stale, never half."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -127,6 +128,49 @@ def test_damaged_entries_are_made_again(make_domain: MakeDomain, tmp_path: Path)
         assert np.array_equal(_load(folder, cache).images, expected)
 
 
+def test_a_flipped_bit_in_an_entry_is_noticed_once_and_the_images_are_decoded_again(
+    make_domain: MakeDomain, tmp_path: Path, decoded: list[str]
+) -> None:
+    folder, cache = make_domain(train=6), tmp_path / "cache"
+    first = _load(folder, cache)
+    expected = np.array(first.images)
+    assert not first.was_damaged
+    (entry,) = cache.iterdir()
+    for name in ("images.npy", "images.sha256"):
+        content = bytearray((entry / name).read_bytes())
+        content[-7] ^= 4
+        (entry / name).write_bytes(content)
+        count = len(decoded)
+        again = _load(folder, cache)
+        assert again.was_damaged
+        assert len(decoded) == count + len(expected)
+        assert np.array_equal(again.images, expected)
+        assert not _load(folder, cache).was_damaged
+        assert len(decoded) == count + len(expected)
+    assert list(cache.iterdir()) == [entry]
+
+
+def test_an_entry_of_an_earlier_version_is_decoded_again_without_a_word(
+    make_domain: MakeDomain, tmp_path: Path, decoded: list[str]
+) -> None:
+    folder, cache = make_domain(train=6), tmp_path / "cache"
+    count = len(_load(folder, cache))
+    (cache / next(cache.iterdir()).name / "images.sha256").unlink()
+    assert not _load(folder, cache).was_damaged
+    assert len(decoded) == 2 * count
+
+
+def test_the_checksum_of_an_entry_is_that_of_its_pixels_part_by_part(
+    make_domain: MakeDomain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prunus.data.cache.HASHED_BYTES", 4 * 3 * 9 * 9)  # four images
+    images = _load(make_domain(train=6), tmp_path / "cache").images
+    assert len(images) == 10
+    parts = [hashlib.sha256(images[start : start + 4].tobytes()).digest() for start in (0, 4, 8)]
+    stored = next((tmp_path / "cache").rglob("images.sha256")).read_text()
+    assert stored == hashlib.sha256(b"".join(parts)).hexdigest()
+
+
 def test_statistics_are_those_of_the_pixels_and_are_kept(
     make_domain: MakeDomain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +180,10 @@ def test_statistics_are_those_of_the_pixels_and_are_kept(
     assert mean == pytest.approx(pixels.mean(1), abs=1e-5)
     assert std == pytest.approx(pixels.std(1), abs=1e-5)
     file = next((tmp_path / "cache").rglob("statistics.json"))
-    for damage in ("{}", "[", '{"mean": 1}'):
+    whole = file.read_text()
+    edited = whole.replace(str(mean[0]), str(mean[0] + 1))
+    assert edited != whole
+    for damage in ("{}", "[", '{"mean": 1}', edited, whole.partition("\n")[2]):
         file.write_text(damage)
         assert images.statistics() == (mean, std)
     file.unlink()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from prunus.arrays import Doubles, Integers
 from prunus.data.loading import ImageSet
@@ -149,6 +150,15 @@ def test_classifiers_are_kept_in_a_file_and_compute_the_same(tmp_path: Path) -> 
 def test_a_missing_file_has_no_classifiers_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     assert read_classifiers(tmp_path / "none") == {}
     write_classifiers(tmp_path / "file", {"a": LinearClassifier(torch.zeros(2, 3), torch.zeros(2))})
-    (tmp_path / "file").write_bytes((tmp_path / "file").read_bytes()[:-4])
-    with pytest.raises(TrainingError, match="holds no readable classifiers"):
-        read_classifiers(tmp_path / "file")
+    whole = (tmp_path / "file").read_bytes()
+    flipped = bytearray(whole)
+    flipped[-3] ^= 1
+    for damage in (whole[:-4], bytes(flipped)):
+        (tmp_path / "file").write_bytes(damage)
+        with pytest.raises(TrainingError, match="holds no readable classifiers"):
+            read_classifiers(tmp_path / "file")
+
+
+def test_classifiers_of_an_earlier_version_have_no_checksum(tmp_path: Path) -> None:
+    save_file({"a/weight": torch.ones(2, 3), "a/bias": torch.zeros(2)}, tmp_path / "file")
+    assert read_classifiers(tmp_path / "file")["a"].weight_KF.sum() == 6

@@ -8,20 +8,27 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import nn
+from typing_extensions import override
 
 import prunus
 from prunus.backbone.zoo import ZOO, ZooEntry
-from prunus.checkpoints.checkpoint import read_checkpoint
+from prunus.checkpoints.checkpoint import read_checkpoint, write_checkpoint
 from prunus.config import BackboneChoice, Budget, MethodChoice, Recipe, Sharing
-from prunus.errors import BackboneError, RecipeError, TrainingError, TrainingInterrupted, UnknownNameError
+from prunus.errors import (
+    BackboneError,
+    DamagedFileError,
+    RecipeError,
+    TrainingError,
+    TrainingInterrupted,
+    UnknownNameError,
+)
 from prunus.files import temporary_beside
 from prunus.losses.constraint import Constraint
 from prunus.losses.sharing import SHARING_LOSSES, union
@@ -29,7 +36,9 @@ from prunus.recipes import parse_recipe
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training import run as runs
 from prunus.training.observers import Observer
-from prunus.training.run import check_recipe, open_run
+from prunus.training.planning import check_recipe
+from prunus.training.run import open_run
+from tests.conftest import write_domain
 from tests.makers.stopping import StopAt
 
 pytestmark = pytest.mark.slow  # trains
@@ -368,8 +377,141 @@ def test_a_run_that_keeps_its_best_epoch_is_opened_there_and_continues_from_the_
     best = read_checkpoint(folder.best)
     with torch.no_grad():
         best.tensors["net/heads.0.bias"].fill_(7.0)  # unlike any other state of the run
-    header = safe_open(folder.best, framework="pt").metadata()  # type: ignore[no-untyped-call]
-    save_file(best.tensors, folder.best, header)
+    write_checkpoint(folder.best, best)
     assert dict(open_run(tmp_path / "run").net.named_parameters())["heads.0.bias"].tolist() == [7.0, 7.0]
     resume_run(tmp_path / "run")
     assert folder.checkpoint.read_bytes() == (tmp_path / "last").read_bytes()
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) * 2 // 3] ^= 16
+    file.write_bytes(content)
+
+
+class _Notes(Observer):
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    @override
+    def noted(self, message: str) -> None:
+        self.messages.append(message)
+
+
+def test_a_run_with_a_damaged_checkpoint_continues_from_the_one_before_and_ends_the_same(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(TrainingInterrupted):
+        start_run(recipe, folder.path, [StopAt(3, signal.SIGINT)])
+    assert [read_checkpoint(file).position.step for file in (folder.previous, folder.checkpoint)] == [2, 3]
+    _flip(folder.checkpoint)
+    for attempt in (lambda: open_run(folder.path), lambda: prunus.prune(folder.path, tmp_path / "model.prunus")):
+        with pytest.raises(DamagedFileError, match=r"checksum does not match .*continue .*: prunus train --resume"):
+            attempt()
+    notes = _Notes()
+    with pytest.raises(TrainingInterrupted):
+        resume_run(folder.path, [notes, StopAt(3, signal.SIGINT)])
+    assert [message for message in notes.messages if "damaged" in message or "checksum" in message] == [
+        f"{folder.checkpoint} is not a readable checkpoint: its checksum does not match its content; "
+        "training continues from the checkpoint before it, at step 2 of 8"
+    ]
+    # the damaged file is never kept as the one before
+    assert [read_checkpoint(file).position.step for file in (folder.previous, folder.checkpoint)] == [2, 3]
+    resume_run(folder.path)
+    assert [read_checkpoint(file).position.step for file in (folder.previous, folder.checkpoint)] == [7, 8]
+    start_run(recipe, tmp_path / "straight")
+    assert _same(tmp_path / "straight", folder.path)
+
+
+def test_a_checkpoint_alone_is_opened_and_continued_to_the_same_end(recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(TrainingInterrupted):
+        start_run(recipe, tmp_path / "run", [StopAt(3, signal.SIGINT)])
+    alone = RunFolder(tmp_path / "alone")
+    alone.path.mkdir()
+    shutil.copy(RunFolder(tmp_path / "run").checkpoint, alone.checkpoint)
+    assert open_run(alone.path).checkpoint.position.step == 3
+    resume_run(alone.path)
+    start_run(recipe, tmp_path / "straight")
+    assert _same(tmp_path / "straight", alone.path)
+    assert prunus.load_recipe(alone.recipe) == prunus.load_recipe(RunFolder(tmp_path / "straight").recipe)
+
+
+def test_renamed_classes_and_other_validation_images_are_noticed_on_resume(recipe: Recipe, tmp_path: Path) -> None:
+    write_domain(tmp_path / "two", train=4, validation=2)
+    with pytest.raises(TrainingInterrupted):
+        start_run(recipe, tmp_path / "run", [StopAt(3, signal.SIGINT)])
+    renamed = [folder / "b" for folder in (tmp_path / "one").iterdir()]
+    for folder in renamed:
+        folder.rename(folder.with_name("c"))
+    with pytest.raises(TrainingError, match=r"classes of domain 'one' have changed .*\('b' is now 'c'\); rename them"):
+        resume_run(tmp_path / "run")
+    for folder in renamed:
+        folder.with_name("c").rename(folder)
+    image = next((tmp_path / "two" / "validation" / "a").glob("*.png"))
+    shutil.copy(next((tmp_path / "two" / "train" / "b").glob("*.png")), image)
+    with pytest.raises(TrainingError, match="the validation data of domain 'two' has changed since this run began"):
+        resume_run(tmp_path / "run")
+
+
+def test_two_processes_never_train_in_one_folder(recipe: Recipe, tmp_path: Path) -> None:
+    class Second(Observer):
+        refusals = 0
+
+        @override
+        def stepped(self, step: int, epoch: int) -> None:
+            for attempt in (lambda: resume_run(tmp_path / "run"), lambda: start_run(recipe, tmp_path / "run")):
+                with pytest.raises(TrainingError, match=r"another process is training in .*run; wait until it ends"):
+                    attempt()
+                self.refusals += 1
+            if step == 2:
+                assert open_run(tmp_path / "run").checkpoint.position.step == 1  # readers need no lock
+
+    second = Second()
+    start_run(recipe, tmp_path / "run", [second])
+    assert second.refusals == 16
+    resume_run(tmp_path / "run")
+
+
+def test_a_header_whose_steps_do_not_fit_its_recipe_is_refused(recipe: Recipe, tmp_path: Path) -> None:
+    file = RunFolder(tmp_path / "run").checkpoint
+    with pytest.raises(TrainingInterrupted):
+        start_run(recipe, tmp_path / "run", [StopAt(3, signal.SIGINT)])
+    saved = read_checkpoint(file)
+    position = saved.position.model_copy(update={"step": 10**6, "total_steps": 10**6})
+    write_checkpoint(file, replace(saved, position=position))
+    with pytest.raises(TrainingError, match="counts 1000000 steps in all, but its recipe and images make 8;"):
+        resume_run(tmp_path / "run")
+
+
+def test_a_damaged_best_epoch_is_named_and_later_epochs_replace_it(recipe: Recipe, tmp_path: Path) -> None:
+    training = recipe.training.model_copy(update={"keep": "best"})
+    recipe = recipe.model_copy(update={"training": training, "budget": Budget(kernels=1.0)})
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(TrainingInterrupted):
+        start_run(recipe, folder.path, [StopAt(5, signal.SIGINT)])
+    _flip(folder.best)
+    with pytest.raises(DamagedFileError, match=r"best.safetensors is not .*or remove it to use the last state"):
+        open_run(folder.path)
+    notes = _Notes()
+    resume_run(folder.path, [notes])
+    assert any("epoch 1 is lost, so the best of the epochs that follow is kept" in note for note in notes.messages)
+    assert read_checkpoint(folder.best).position.step == 8
+    start_run(recipe, tmp_path / "straight")
+    assert _same(tmp_path / "straight", folder.path)
+
+
+def test_damaged_images_in_the_cache_are_decoded_again_and_named(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    start_run(recipe, tmp_path / "first")
+    for entry in (tmp_path / "cache").rglob("images.npy"):
+        _flip(entry)
+    notes = _Notes()
+    start_run(recipe, tmp_path / "second", [notes])
+    words = "images of domain {!r} in the cache were damaged and have been decoded again"
+    for name in ("one", "two"):
+        said = [note for note in notes.messages if words.format(name) in note]
+        assert [note.split()[1] for note in said] == ["train", "validation"]
+    assert _same(tmp_path / "first", tmp_path / "second")

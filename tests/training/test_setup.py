@@ -11,12 +11,12 @@ from PIL import Image
 
 from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.config import DomainChoice, Recipe
-from prunus.errors import RecipeError, TrainingError
+from prunus.errors import RecipeError
 from prunus.images import Preprocess
 from prunus.recipes import parse_recipe
 from prunus.training.observers import Observer
 from prunus.training.run import start_run
-from prunus.training.setup import check_same, resized
+from prunus.training.setup import resized
 from prunus.version import __version__
 
 BACKBONE = Preprocess(size=32, resize=36, mean=(0.4, 0.5, 0.6), std=(0.2, 0.2, 0.2))
@@ -46,13 +46,6 @@ def test_a_domain_may_change_fit_and_size_but_nothing_else() -> None:
 def test_a_size_smaller_than_the_crop_is_refused_by_domain() -> None:
     with pytest.raises(RecipeError, match=r"domain 'a': resize must be at least size \(32\), got 16"):
         resized(BACKBONE, DomainChoice(name="a", path="a", resize=16))
-
-
-def test_only_what_a_run_began_with_may_continue_it() -> None:
-    check_same("backbone", "1", "1")
-    for before in (None, "2"):
-        with pytest.raises(TrainingError, match="the backbone has changed since this run began"):
-            check_same("backbone", before, "1")
 
 
 def test_own_statistics_are_those_of_the_domains_training_images(

@@ -7,21 +7,24 @@ from pathlib import Path
 from typing import Annotated
 
 import torch
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
+from typing_extensions import Self
 
 from prunus.checkpoints.best import Best
 from prunus.config import Recipe
-from prunus.errors import TrainingError
+from prunus.errors import DamagedFileError, TrainingError
 from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.learning.learner import Learner
 from prunus.parallel.processes import Processes
 from prunus.presets import of_any_version
+from prunus.sealed import is_sealed, read_header, seal, sealable
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+READABLE = (2, 3)  # version 2 has no checksum
 
 
 def _of_any_version(recipe: object) -> object:
@@ -29,7 +32,12 @@ def _of_any_version(recipe: object) -> object:
 
 
 class Identity(BaseModel):
-    """The recipe, backbone and data of a run: with any other, it would be a different run."""
+    """The recipe, backbone and data of a run: with any other, it would be a different run.
+
+    Args:
+        domains: a checksum of each domain's training images and labels.
+        validation: the same of the images held out, of the domains that have some; None in files of format 2.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,6 +46,14 @@ class Identity(BaseModel):
     domains: dict[str, str]
     classes: dict[str, tuple[str, ...]]
     preprocess: dict[str, Preprocess]
+    validation: dict[str, str] | None = None
+
+    @model_validator(mode="after")
+    def _check_domains(self) -> Self:
+        names = [choice.name for choice in self.recipe.domains]
+        if any(list(table) != names for table in (self.domains, self.classes, self.preprocess)):
+            raise ValueError("its domains are not those of its recipe")
+        return self
 
 
 class Position(BaseModel):
@@ -45,10 +61,16 @@ class Position(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    step: int
+    step: int = Field(ge=0)
     total_steps: int
     best: Best | None = None
     stopped_early: bool = False
+
+    @model_validator(mode="after")
+    def _check_step(self) -> Self:
+        if self.step > self.total_steps:
+            raise ValueError(f"step {self.step} is beyond the last one, {self.total_steps}")
+        return self
 
     @property
     def is_finished(self) -> bool:
@@ -58,26 +80,37 @@ class Position(BaseModel):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a run at a position."""
+    """The state of a run at a position.
+
+    Args:
+        instead_of: why it was read in place of a newer one, if it was.
+    """
 
     position: Position
     identity: Identity
     tensors: dict[str, Tensor]
+    instead_of: str | None = None
 
 
-def save_checkpoint(path: Path, learner: Learner, position: Position, identity: Identity) -> None:
-    """Replace the last checkpoint by a new one; of several processes the first writes it, and all must call this."""
+def save_checkpoint(
+    path: Path, learner: Learner, position: Position, identity: Identity, keep: Path | None = None
+) -> None:
+    """Replace the last checkpoint by a new one; of several processes the first writes it, and all must call this.
+
+    Args:
+        keep: the new name of the file that is replaced (default: it is removed).
+    """
     checkpoint = Checkpoint(position, identity, learner.tensors() | {"tally": learner.whole_tally()})
     if learner.processes.is_first:
-        write_checkpoint(path, checkpoint)
+        write_checkpoint(path, checkpoint, keep)
 
 
-def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+def write_checkpoint(path: Path, checkpoint: Checkpoint, keep: Path | None = None) -> None:
     """Write a checkpoint to a file that then replaces the one of this name."""
     identity = checkpoint.identity.model_dump(mode="json")
     header = {"format_version": FORMAT_VERSION, "identity": identity, **checkpoint.position.model_dump()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
-    write_atomically(path, save(tensors, {"prunus": json.dumps(header)}))
+    write_atomically(path, seal(save(tensors, sealable(header))), keep)
 
 
 def share_checkpoint(checkpoint: Checkpoint | None, processes: Processes) -> Checkpoint | None:
@@ -118,22 +151,35 @@ class _Header(BaseModel):
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and refuse files that are damaged, foreign or of another format."""
     try:
-        with safe_open(path, framework="pt") as file:
-            header = json.loads(file.metadata()["prunus"])
-            version = header.get("format_version")
-            if version != FORMAT_VERSION:
-                raise TrainingError(
-                    f"{path} has checkpoint format {version}, but this version of prunus reads format "
-                    f"{FORMAT_VERSION}; open it with the version that wrote it"
-                )
-            identity = Identity.model_validate_json(json.dumps(header["identity"]))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
-            return Checkpoint(Position.model_validate(header), identity, tensors)
+        content = path.read_bytes()
     except FileNotFoundError:
         raise TrainingError(f"no checkpoint at {path}; train first: prunus train recipe.toml --out DIR") from None
-    except (SafetensorError, OSError, KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise TrainingError(f"{path} is not a readable checkpoint: {error}") from None
+    except OSError as error:
+        raise DamagedFileError(f"{path} is not a readable checkpoint: {error}") from None
+    try:
+        tensors = load(content)
+        header = read_header(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise DamagedFileError(f"{path} is not a readable checkpoint: {error}") from None
+    _check_version(path, header)
+    try:
+        identity = Identity.model_validate_json(json.dumps(header.get("identity")))
+        return Checkpoint(Position.model_validate(header), identity, tensors)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise TrainingError(f"{path} is not a readable checkpoint: {key}: {first['msg']}") from None
+        where = "".join(f"{part}." for part in first["loc"])[:-1] or "header"
+        message = first["msg"].removeprefix("Value error, ")
+        raise TrainingError(f"{path} is not a readable checkpoint: {where}: {message}") from None
+
+
+def _check_version(path: Path, header: dict[str, object]) -> None:
+    if not header:
+        raise DamagedFileError(f"{path} is not a readable checkpoint: it has no header")
+    version = header.get("format_version")
+    if version not in READABLE or isinstance(version, float):
+        raise TrainingError(
+            f"{path} has checkpoint format {version}, but this version of prunus reads format "
+            f"{' and '.join(map(str, reversed(READABLE)))}; open it with the version that wrote it"
+        )
+    if version == FORMAT_VERSION and not is_sealed(header):
+        raise DamagedFileError(f"{path} is not a readable checkpoint: it lacks its checksum")

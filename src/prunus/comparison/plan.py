@@ -16,7 +16,7 @@ from prunus.losses.sharing import PENALTIES
 from prunus.measure.score import FEATURE, FINETUNE
 from prunus.methods.table import METHODS, adapt, choose_method, default_weight, with_method
 from prunus.recipes import parse_recipe, parse_value
-from prunus.training.run import check_recipe
+from prunus.training.planning import check_recipe
 
 ALL = "all"
 REQUIRED = (FEATURE, FINETUNE)  # the scores compare with them

@@ -3,6 +3,7 @@
 An entry is a folder named by a hash of everything that decides its content. It is filled under a temporary name and
 renamed when complete. A killed process therefore never leaves a partial entry, and two processes that write the same
 entry at once both end with a complete one. A split with unreadable images is not cached, because they may be fixed.
+An entry holds a checksum of its rows, which every reader checks. Damaged entries are written again.
 """
 
 import contextlib
@@ -11,6 +12,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +29,8 @@ from prunus.images import Preprocess
 
 CACHE_VERSION = 1
 ROWS = "images.npy"
+CHECKSUM = "images.sha256"
+HASHED_BYTES = 1 << 24  # at a time, by each thread
 Fill = Callable[[Bytes], dict[int, str]]  # writes the rows it can, returns the reasons for the others
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -45,14 +50,24 @@ def cache_key(source: Source, files: Sequence[str], preprocess: Preprocess) -> s
     return digest.hexdigest()[:32]
 
 
-def cached_rows(folder: Path, key: str, shape: tuple[int, ...], fill: Fill) -> tuple[Bytes, dict[int, str]]:
-    """Map an entry's rows, writing the entry first if it is missing; also return which rows are bad and why."""
+@dataclass(frozen=True)
+class CachedRows:
+    """Decoded images: the reasons for rows that could not be decoded, and whether an entry was damaged before."""
+
+    rows: Bytes
+    bad: dict[int, str]
+    was_damaged: bool
+
+
+def cached_rows(folder: Path, key: str, shape: tuple[int, ...], fill: Fill) -> CachedRows:
+    """Map an entry's rows, writing the entry first if it is missing or damaged."""
     entry = folder / key
     rows = _read(entry, shape)
     if rows is not None:
-        return rows, {}
+        return CachedRows(rows, {}, False)
+    was_damaged = (entry / CHECKSUM).exists()  # earlier versions wrote none
     try:
-        return _write(entry, shape, fill)
+        return CachedRows(*_write(entry, shape, fill), was_damaged)
     except OSError as error:
         raise StorageError(
             f"cannot cache decoded images in {folder}: {error.strerror or error}; free some space, set XDG_CACHE_HOME "
@@ -65,19 +80,39 @@ def cached_model(entry: Path | None, name: str, model: type[Model], compute: Cal
     if entry is None:
         return compute()
     with contextlib.suppress(OSError, ValueError):
-        return model.model_validate_json((entry / name).read_bytes())
+        checksum, _, stored = (entry / name).read_bytes().partition(b"\n")
+        if checksum == _hash(stored):
+            return model.model_validate_json(stored)
     content = compute()
     with contextlib.suppress(StorageError):  # a read-only cache still works
-        write_atomically(entry / name, content.model_dump_json().encode())
+        text = content.model_dump_json().encode()
+        write_atomically(entry / name, _hash(text) + b"\n" + text)
     return content
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def _read(entry: Path, shape: tuple[int, ...]) -> Bytes | None:
     try:
         rows = np.lib.format.open_memmap(entry / ROWS, mode="r")
+        expected = (entry / CHECKSUM).read_text(encoding="ascii")
     except (OSError, ValueError, EOFError):
         return None
-    return rows if rows.shape == shape and rows.dtype == np.uint8 else None
+    is_whole = rows.shape == shape and rows.dtype == np.uint8 and _checksum(rows) == expected
+    return rows if is_whole else None
+
+
+def _checksum(rows: Bytes) -> str:
+    """Hash the rows in several threads, part by part."""
+    size = max(1, HASHED_BYTES // max(1, rows[:1].nbytes))
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        parts = pool.map(
+            lambda start: hashlib.sha256(np.ascontiguousarray(rows[start : start + size]).data).digest(),
+            range(0, len(rows), size),
+        )
+        return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def _write(entry: Path, shape: tuple[int, ...], fill: Fill) -> tuple[Bytes, dict[int, str]]:
@@ -92,6 +127,7 @@ def _write(entry: Path, shape: tuple[int, ...], fill: Fill) -> tuple[Bytes, dict
         if bad:
             return np.array(rows), bad
         rows.flush()
+        (temporary / CHECKSUM).write_text(_checksum(rows), encoding="ascii")
         _publish(temporary, entry, shape)
         return rows, {}  # stays mapped even if the name disappears
     finally:

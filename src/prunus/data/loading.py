@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,13 +35,20 @@ class _Statistics(BaseModel):
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Decoded images of one split: (N, 3, R, R) bytes, N labels, and the ids that a benchmark has for them."""
+    """Decoded images of one split: (N, 3, R, R) bytes, N labels, and the ids that a benchmark has for them.
+
+    Args:
+        skipped: a reason for each image that could not be read.
+        cache: the entry of the cache that holds the images, if one does.
+        was_damaged: whether that entry was damaged, so that the images were decoded again.
+    """
 
     images: Bytes
     labels: npt.NDArray[np.int64]
     skipped: tuple[str, ...] = ()
     image_ids: tuple[int, ...] = ()
     cache: Path | None = None
+    was_damaged: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -91,8 +98,14 @@ def load_images(
         rows = np.empty(shape, dtype=np.uint8)
         return _select(domain, split, rows, fill(rows), skip_bad, None)
     key = cache_key(domain.source, [item.file for item in items], preprocess)
-    rows, bad = cached_rows(cache, key, shape, fill)
-    return _select(domain, split, rows, bad, skip_bad, cache / key)
+    cached = cached_rows(cache, key, shape, fill)
+    images = _select(domain, split, cached.rows, cached.bad, skip_bad, cache / key)
+    return replace(images, was_damaged=cached.was_damaged)
+
+
+def damaged_entry(domain: str, split: str) -> str:
+    """Return what to tell a user about images that were decoded again."""
+    return f"the {split} images of domain {domain!r} in the cache were damaged and have been decoded again"
 
 
 def _fill(

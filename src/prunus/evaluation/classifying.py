@@ -1,5 +1,6 @@
 """Classify the images of every domain of a subject."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from prunus.config import DEMO_PREFIX, Crops, DomainChoice
 from prunus.data.cache import default_cache
 from prunus.data.domains import UNLABELLED, Domain
 from prunus.data.layouts import open_domain
-from prunus.data.loading import ImageSet, load_images
+from prunus.data.loading import ImageSet, damaged_entry, load_images
 from prunus.errors import DataError
 from prunus.evaluation.subject import Subject
 from prunus.measure.accuracy import Labels, classify, num_crops
@@ -60,6 +61,8 @@ def classify_domains(
             _check_labels(domain, split)
         skip_bad = recipe.skip_bad_images and not unlabelled
         images = load_images(domain, split, entry.preprocess, skip_bad, cache)
+        if images.was_damaged:
+            warnings.warn(damaged_entry(choice.name, split), stacklevel=2)
         count = num_crops(crops or recipe.evaluation.crops, choice.mirrored, entry.preprocess)
         labels = classify(
             subject.classifier(choice.name), images, entry.preprocess, count, recipe.evaluation.batch_size

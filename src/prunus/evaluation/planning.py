@@ -23,8 +23,8 @@ from prunus.measure.inspection import titled_parts
 from prunus.methods.costs import dense_costs, network_costs
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.recipes import with_absolute_paths
+from prunus.training.planning import check_recipe
 from prunus.training.promise import make_keeper, with_own_norms
-from prunus.training.run import check_recipe
 from prunus.training.settling import settled
 from prunus.training.setup import resized
 

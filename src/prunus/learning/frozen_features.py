@@ -14,18 +14,19 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from prunus.arrays import Bytes
-from prunus.errors import TrainingError
+from prunus.errors import DamagedFileError
 from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.learning.feed import DomainData
 from prunus.learning.scoring import in_parts, make_classifier, views
 from prunus.masks.network import MultiDomainNet
 from prunus.probabilities import Classifier
+from prunus.sealed import read_header, seal, sealable
 
 MOST_IMAGES = 5000  # of a domain that a classifier is fitted to; more would hardly change it
 PENALTY = 4.0  # of squared weights, divided by the number of images
@@ -122,7 +123,7 @@ def write_classifiers(path: Path, classifiers: Mapping[str, LinearClassifier]) -
     for domain, linear in classifiers.items():
         tensors[f"{domain}/weight"] = linear.weight_KF.cpu().contiguous()
         tensors[f"{domain}/bias"] = linear.bias_K.cpu().contiguous()
-    write_atomically(path, save(tensors))
+    write_atomically(path, seal(save(tensors, sealable({}))))
 
 
 def read_classifiers(path: Path) -> dict[str, LinearClassifier]:
@@ -130,9 +131,10 @@ def read_classifiers(path: Path) -> dict[str, LinearClassifier]:
     if not path.exists():
         return {}
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+        content = path.read_bytes()
+        read_header(content)
+        tensors = load(content)
         domains = dict.fromkeys(name.rpartition("/")[0] for name in tensors)
         return {name: LinearClassifier(tensors[f"{name}/weight"], tensors[f"{name}/bias"]) for name in domains}
-    except (SafetensorError, OSError, KeyError) as error:
-        raise TrainingError(f"{path} holds no readable classifiers ({error}); remove it, or restore it") from None
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise DamagedFileError(f"{path} holds no readable classifiers ({error}); remove it, or restore it") from None

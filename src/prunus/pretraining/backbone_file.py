@@ -16,7 +16,8 @@ from prunus.pretraining.recipe import with_warmup_of
 from prunus.recipes import load_stored_recipe, recipe_differences
 from prunus.run_folder import EpochReport, RunFolder
 from prunus.training.observers import Observer
-from prunus.training.run import CHANGEABLE, open_run, resume_run, train_or_continue
+from prunus.training.planning import CHANGEABLE
+from prunus.training.run import open_run, resume_run, train_or_continue
 from prunus.version import __version__
 
 SUFFIX = ".safetensors"

@@ -13,7 +13,7 @@ from prunus.checkpoints.checkpoint import Checkpoint, Position
 from prunus.config import Strategy
 from prunus.data.prefetch import choose_workers, prepare_steps
 from prunus.data.schedule import Step, num_steps, schedule
-from prunus.errors import TrainingInterrupted
+from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.learning.arithmetic import arithmetic
 from prunus.learning.captured import StepRunner
 from prunus.learning.feed import DomainData, Feed, Inputs, StepJob, drawing, make_feeds
@@ -66,7 +66,7 @@ def fit(
     recipe = learner.recipe
     processes = learner.processes
     plan = _plan(learner, data)
-    saver.begin(num_steps(*plan), start)
+    _begin(saver, plan, observer, start)
     position = saver.position
     remaining = partial(_remaining, plan, recipe.seed, position)
     reporter = Reporter(learner)
@@ -113,6 +113,28 @@ def _plan(learner: Learner, data: Sequence[DomainData]) -> tuple[Strategy, list[
     training = learner.recipe.training
     strategy = "individual" if learner.chosen.method.individual else training.strategy
     return strategy, [len(domain.train) for domain in data], training.batch_size, training.num_epochs
+
+
+def _begin(
+    saver: Saver, plan: tuple[Strategy, list[int], int, int], observer: Observer, start: Checkpoint | None
+) -> None:
+    """Begin a run, or continue one after checking what it left."""
+    if start:
+        _check_length(start, plan)
+    saver.begin(num_steps(*plan), start)
+    if damage := saver.forget_damaged_best():
+        observer.noted(damage)
+
+
+def _check_length(start: Checkpoint, plan: tuple[Strategy, list[int], int, int]) -> None:
+    """Refuse a checkpoint of a run that is longer or shorter than its own recipe makes it."""
+    strategy, sizes, batch_size, _ = plan
+    expected = num_steps(strategy, sizes, batch_size, start.identity.recipe.training.num_epochs)
+    if start.position.total_steps != expected:
+        raise TrainingError(
+            f"the checkpoint counts {start.position.total_steps} steps in all, but its recipe and images make "
+            f"{expected}; its header was changed: restore it, or start a new run"
+        )
 
 
 def _remaining(

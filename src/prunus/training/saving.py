@@ -20,7 +20,7 @@ from prunus.checkpoints.checkpoint import (
     share_checkpoint,
     write_checkpoint,
 )
-from prunus.errors import TrainingError
+from prunus.errors import DamagedFileError, TrainingError
 from prunus.files import write_json
 from prunus.learning.frozen_features import LinearClassifier, write_classifiers
 from prunus.learning.learner import Learner, copy_state, network_state
@@ -36,6 +36,7 @@ class Saver:
         self._identity = identity
         self._training = learner.recipe.training
         self._saved_at = time.monotonic()
+        self._newest_is_whole = True
         self.position = Position(step=0, total_steps=0)
 
     def begin(self, total_steps: int, start: Checkpoint | None) -> None:
@@ -45,11 +46,31 @@ class Saver:
             if self._learner.recipe.init:
                 self.save()
             return
+        self._newest_is_whole = start.instead_of is None
         self._learner.restore(start.tensors)
         before = start.identity.recipe.training
         is_longer = (before.epochs, before.patience) != (self._training.epochs, self._training.patience)
         ended = start.position.stopped_early and not is_longer
         self.position = start.position.model_copy(update={"total_steps": total_steps, "stopped_early": ended})
+
+    def forget_damaged_best(self) -> str | None:
+        """Return what to tell the user if the best epoch's file is damaged; epochs to come then replace it."""
+        best = self.position.best
+        if self._training.keep != "best" or best is None or self.position.is_finished:
+            return None
+        damage = self._learner.processes.agree(self._damage_of_best())
+        if damage is None:
+            return None
+        self.position = self.position.model_copy(update={"best": None})
+        return f"{damage}; epoch {best.epoch + 1} is lost, so the best of the epochs that follow is kept"
+
+    def _damage_of_best(self) -> str | None:
+        if self._learner.processes.is_first and self._folder.best.exists():
+            try:
+                read_checkpoint(self._folder.best)
+            except DamagedFileError as damage:
+                return str(damage)
+        return None
 
     def move_to(self, step: int) -> None:
         """Note that a step is done."""
@@ -113,9 +134,11 @@ class Saver:
         )
 
     def save(self) -> None:
-        """Replace the last checkpoint, if the state is finite."""
+        """Replace the last checkpoint, if the state is finite, and keep the one before; a damaged one is not kept."""
         self._check_state()
-        save_checkpoint(self._folder.checkpoint, self._learner, self.position, self._identity)
+        keep = self._folder.previous if self._newest_is_whole else None
+        save_checkpoint(self._folder.checkpoint, self._learner, self.position, self._identity, keep)
+        self._newest_is_whole = True
         self._saved_at = time.monotonic()
 
     def _check_state(self) -> None:

@@ -10,12 +10,13 @@ from pydantic import ValidationError
 
 from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.checkpoints.changes import check_identity
 from prunus.checkpoints.checkpoint import Checkpoint, Identity, read_checkpoint
 from prunus.config import DomainChoice, Recipe
 from prunus.data.cache import default_cache
 from prunus.data.domains import Domain
 from prunus.data.layouts import open_domain
-from prunus.data.loading import ImageSet, load_images
+from prunus.data.loading import ImageSet, damaged_entry, load_images
 from prunus.errors import RecipeError, TrainingError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
@@ -68,11 +69,10 @@ class RecipeTraining:
             domains={domain.name: domain.train.fingerprint() for domain in data},
             classes={domain.name: domain.classes for domain in domains},
             preprocess={domain.name: domain.preprocess for domain in data},
+            validation={domain.name: domain.validation.fingerprint() for domain in data if domain.validation},
         )
         if start:
-            check_same("backbone", start.identity.backbone, identity.backbone)
-            for name, checksum in identity.domains.items():
-                check_same(f"data of domain {name!r}", start.identity.domains.get(name), checksum)
+            check_identity(start.identity, identity)
         chosen = choose_method(recipe)
         net = adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options).to(self.processes.device)
         if recipe.init and start is None:
@@ -130,7 +130,10 @@ class RecipeTraining:
 
     def _images(self, domain: Domain, split: str, preprocess: Preprocess) -> ImageSet:
         cache = default_cache() if self.use_cache else None
-        return load_images(domain, split, preprocess, self.recipe.skip_bad_images, cache, self.observer.loaded)
+        images = load_images(domain, split, preprocess, self.recipe.skip_bad_images, cache, self.observer.loaded)
+        if images.was_damaged:
+            self.observer.noted(damaged_entry(domain.name, split))
+        return images
 
 
 def start_from(path: Path, net: MultiDomainNet, identity: Identity) -> None:
@@ -180,9 +183,3 @@ def resized(preprocess: Preprocess, choice: DomainChoice) -> Preprocess:
         return Preprocess(**preprocess.model_dump() | changes)
     except ValidationError as error:
         raise RecipeError(f"domain {choice.name!r}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
-
-
-def check_same(what: str, before: str | None, now: str) -> None:
-    """Refuse to continue a run with another backbone or other data."""
-    if before != now:
-        raise TrainingError(f"the {what} has changed since this run began; restore it, or start a new run")
