@@ -1,6 +1,7 @@
 """Plans: what a folder holds decides what is trained, and every refusal comes before any work."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,11 @@ def test_a_damaged_newest_checkpoint_is_passed_over(folder: RunFolder, recipe: R
         assert _step(plan.start) == 3
         assert plan.start.instead_of is not None
     folder.previous.unlink()
-    for attempt in (lambda: plan_resume(folder.path, None), lambda: plan_either(recipe, folder.path)):
+    attempts: list[Callable[[], object]] = [
+        lambda: plan_resume(folder.path, None),
+        lambda: plan_either(recipe, folder.path),
+    ]
+    for attempt in attempts:
         with pytest.raises(DamagedFileError, match=r"no previous.safetensors beside it to continue from"):
             attempt()
 

@@ -406,7 +406,7 @@ def test_a_run_with_a_damaged_checkpoint_continues_from_the_one_before_and_ends_
         start_run(recipe, folder.path, [StopAt(3, signal.SIGINT)])
     assert [read_checkpoint(file).position.step for file in (folder.previous, folder.checkpoint)] == [2, 3]
     _flip(folder.checkpoint)
-    for attempt in (lambda: open_run(folder.path), lambda: prunus.prune(folder.path, tmp_path / "model.prunus")):
+    for attempt in (partial(open_run, folder.path), partial(prunus.prune, folder.path, tmp_path / "model.prunus")):
         with pytest.raises(DamagedFileError, match=r"checksum does not match .*continue .*: prunus train --resume"):
             attempt()
     notes = _Notes()
@@ -455,12 +455,14 @@ def test_renamed_classes_and_other_validation_images_are_noticed_on_resume(recip
 
 
 def test_two_processes_never_train_in_one_folder(recipe: Recipe, tmp_path: Path) -> None:
+    attempts = [partial(resume_run, tmp_path / "run"), partial(start_run, recipe, tmp_path / "run")]
+
     class Second(Observer):
         refusals = 0
 
         @override
         def stepped(self, step: int, epoch: int) -> None:
-            for attempt in (lambda: resume_run(tmp_path / "run"), lambda: start_run(recipe, tmp_path / "run")):
+            for attempt in attempts:
                 with pytest.raises(TrainingError, match=r"another process is training in .*run; wait until it ends"):
                     attempt()
                 self.refusals += 1
