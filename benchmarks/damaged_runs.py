@@ -114,7 +114,7 @@ def run(folder: Path, kills: int, seed: int) -> Outcome:
     for number in range(kills):
         files, target, kind = [], "", ""
         if number % 3 == 2:
-            target = TARGETS[len(damages) % len(TARGETS)]
+            target = TARGETS[(len(damages) + 3 * seed) % len(TARGETS)]
             files = choose_files(target, killed, folder / "cache") or choose_files("checkpoint", killed, folder)
             kind = damage(files, rng)
         kill = attempt(recipe, killed.path, draw_moment(number, rng), use_cache=True)
