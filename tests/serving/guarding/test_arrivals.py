@@ -6,7 +6,14 @@ import asyncio
 
 import pytest
 
-from prunus.serving.guarding.arrivals import GRACE_SECONDS, SWEEP_SECONDS, Arrival, Arrivals
+from prunus.serving.guarding.arrivals import (
+    EVICTION_SECONDS,
+    GRACE_SECONDS,
+    SILENT_SECONDS,
+    SWEEP_SECONDS,
+    Arrival,
+    Arrivals,
+)
 from prunus.serving.guarding.deadline import LATE_SECONDS
 from prunus.serving.refusals import Refusal
 
@@ -66,15 +73,13 @@ def test_the_slowest_of_the_large_bodies_makes_room_and_never_the_one_that_sends
     assert (clients.arrivals.bytes, len(clients.arrivals), clients.arrivals.given_up) == (66, 3, 1)
 
 
-def test_of_two_equally_slow_bodies_the_older_one_goes() -> None:
-    clients = Clients(max_bytes=100, min_rate=1000)
-    clients.begin("newer", now=2.0)
-    clients.begin("older", now=1.0)
-    clients.begin("sender", now=3.0)
-    for name in ("newer", "older"):
+def test_of_equally_slow_bodies_the_oldest_one_goes() -> None:
+    clients = Clients(max_bytes=6400, min_rate=1000)
+    for name, began in (("newer", 2.0), ("oldest", 1.0), ("newest", 3.0)):
+        clients.begin(name, now=began)
         clients.send(name, 40, 3.0)
-    clients.send("sender", 40, 3.0)
-    assert set(clients.refused) == {"older"}
+    clients.arrivals.resize(100, 3.0)
+    assert set(clients.refused) == {"oldest"}
 
 
 def test_an_old_body_that_comes_in_time_stays_while_a_younger_slow_one_can_go() -> None:
@@ -89,13 +94,54 @@ def test_an_old_body_that_comes_in_time_stays_while_a_younger_slow_one_can_go() 
 
 
 def test_a_small_body_stays_where_its_end_would_free_little() -> None:
-    clients = Clients(max_bytes=100, min_rate=10)
+    clients = Clients(max_bytes=1000, min_rate=10)
     clients.begin("large", now=0.0)
     clients.begin("small", now=0.0)
     clients.send("small", 4, 0.0)
-    clients.send("large", 92, 1.0)
-    clients.arrivals.resize(90, 1.0)
+    clients.send("large", 920, 1.0)
+    clients.arrivals.resize(900, 1.0)
     assert set(clients.refused) == {"large"}
+
+
+def test_large_bodies_leave_room_for_small_ones() -> None:
+    clients = Clients(max_bytes=6400)
+    for name in ("first", "second", "small"):
+        clients.begin(name)
+    clients.send("first", 3000, 0.0)
+    clients.send("second", 1800, 0.0)
+    assert clients.refused == {}
+    clients.send("second", 1, 0.0)  # three quarters are full, and the first has not paused yet
+    assert set(clients.refused) == {"second"}
+    assert clients.refused["second"].status == 503
+    clients.send("small", 90, 0.0)
+    assert "small" not in clients.refused
+
+
+def test_a_large_body_that_has_paused_makes_room_for_one_that_comes_but_not_too_often() -> None:
+    clients = Clients(max_bytes=6400)
+    for name in ("old", "older", "new", "newer"):
+        clients.begin(name)
+    clients.bodies["older"].restart(-1.0)
+    clients.send("old", 2300, 0.0)
+    clients.send("older", 2300, 0.0)
+    clients.arrivals.expect(clients.bodies["new"], 2300, SILENT_SECONDS)
+    assert set(clients.refused) == {"older"}
+    clients.send("new", 2300, SILENT_SECONDS)
+    for expected in ({"newer"}, {"newer"}):
+        clients.arrivals.expect(clients.bodies["newer"], 2300, 2 * SILENT_SECONDS)
+        assert set(clients.refused) == {"older", *expected}
+    clients.begin("last")
+    clients.arrivals.expect(clients.bodies["last"], 2300, SILENT_SECONDS + EVICTION_SECONDS + 0.01)
+    assert set(clients.refused) == {"older", "newer", "old"}
+
+
+def test_a_small_body_is_expected_whatever_the_large_ones_hold() -> None:
+    clients = Clients(max_bytes=6400)
+    clients.begin("large")
+    clients.begin("small")
+    clients.send("large", 4800, 0.0)
+    clients.arrivals.expect(clients.bodies["small"], 100, 0.0)
+    assert clients.refused == {}
 
 
 def test_the_last_body_may_stay_whatever_the_others_hold() -> None:

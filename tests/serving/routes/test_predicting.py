@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from prunus.serving.computing.ranking import Ranking
+from prunus.serving.guarding.arrivals import SILENT_SECONDS
 from prunus.serving.refusals import Refusal
 from prunus.serving.routes.predicting import most_probable
 from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until
@@ -145,10 +147,11 @@ def test_uploads_that_fill_the_memory_while_they_arrive_make_room_for_those_that
     with live_service(tmp_path, max_held_mb=1, max_upload_mb=0.9) as live, live.connect() as large:
         large.sendall(half_request(850_000) + bytes(700_000))
         until(lambda: live.service.admission.bytes > 600_000)
+        time.sleep(2 * SILENT_SECONDS)
         assert live.predict(bytes(500_000)).status_code == 415  # read whole, though no image
         answer = read_all(large)
         assert answer.startswith(b"HTTP/1.1 503 ")
-        assert b"its memory is full, and this request was the slowest to arrive" in answer
+        assert b"its memory is full of requests that are still arriving" in answer
         live.assert_right(picture(1))
         assert live.service.admission.bytes == 0
 

@@ -13,6 +13,10 @@ WINDOW_SECONDS = 2.5  # a rate counts the bytes of the last one or two windows
 SHORTEST_SECONDS = 0.1  # the bytes of the first moment do not count as a high rate
 GRACE_SECONDS = 2 * WINDOW_SECONDS  # a body is never too slow before
 SWEEP_SECONDS = 1.0
+LARGE_SHARE = 1 / 64  # of all bytes: a body that holds more is large
+LARGE_POOL = 0.75  # of all bytes: what large bodies may hold together, so that there is always room for others
+SILENT_SECONDS = 0.05  # a client that sends as fast as it can does not pause for so long
+EVICTION_SECONDS = 0.25  # between two large bodies that are given up for another: clients may send theirs again
 GiveUp = Callable[[Refusal], None]
 
 
@@ -26,6 +30,7 @@ class Arrival:
     def __init__(self, now: float, give_up: GiveUp) -> None:
         self.bytes = 0
         self.give_up = give_up
+        self.heard_at = now
         self.restart(now)
 
     def restart(self, now: float) -> None:
@@ -56,6 +61,7 @@ class Arrivals:
         self._min_rate = min_rate
         self._all: dict[Arrival, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._next_eviction = 0.0
 
     def __len__(self) -> int:
         return len(self._all)
@@ -72,8 +78,16 @@ class Arrivals:
         """Count bytes of a body; if they are too many, give up the slowest of the other bodies."""
         if arrival in self._all:
             arrival.bytes += count
+            arrival.heard_at = now
             self.bytes += count
+            if self._is_large(arrival.bytes):
+                self._fit_large(now, arrival, 0)
             self._fit(now, arrival)
+
+    def expect(self, arrival: Arrival, declared: int, now: float) -> None:
+        """Make room for a body of this size, or refuse it before its client has sent it."""
+        if self._is_large(declared):
+            self._fit_large(now, arrival, declared)
 
     def end(self, arrival: Arrival) -> None:
         """Forget a body that is complete or will never be."""
@@ -106,6 +120,23 @@ class Arrivals:
         for arrival in slow:
             self.give_up(arrival, too_slow(self._min_rate))
 
+    def _is_large(self, count: int) -> bool:
+        return count > self._max_bytes * LARGE_SHARE
+
+    def _fit_large(self, now: float, keep: Arrival, more: int) -> None:
+        """Give up the slowest of the large bodies that have paused, or this one if there is none."""
+        while keep in self._all:
+            others = [each for each in self._all if each is not keep and self._is_large(each.bytes)]
+            total = sum(each.bytes for each in others) + keep.bytes + more
+            if not others or total <= self._max_bytes * LARGE_POOL:
+                break
+            silent = [each for each in others if now - each.heard_at >= SILENT_SECONDS]
+            if silent and now >= self._next_eviction:
+                self._next_eviction = max(self._next_eviction, now - 1.0) + EVICTION_SECONDS
+                self.give_up(min(silent, key=lambda each: self.useful_at(each, now)), no_memory())
+            else:
+                self.give_up(keep, no_memory())
+
     def _fit(self, now: float, keep: Arrival | None) -> None:
         while self.bytes > self._max_bytes:
             holding = [each for each in self._all if each.bytes > 0]
@@ -115,7 +146,7 @@ class Arrivals:
             mean = sum(each.bytes for each in others) / len(others)
             large = [each for each in others if each.bytes >= mean]  # small ones would free too little
             slowest = min(large, key=lambda each: self.useful_at(each, now))
-            self.give_up(slowest, overloaded("its memory is full, and this request was the slowest to arrive"))
+            self.give_up(slowest, no_memory())
 
     def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = loop.call_later(SWEEP_SECONDS, self._sweep_again, loop, loop.time() + SWEEP_SECONDS)
@@ -125,6 +156,11 @@ class Arrivals:
         self.sweep(loop.time(), due)
         if self._all:
             self._start_timer(loop)
+
+
+def no_memory() -> Refusal:
+    """Return the refusal of a body whose bytes are needed for others."""
+    return overloaded("its memory is full of requests that are still arriving, and this one made room for others", True)
 
 
 def too_slow(min_rate: float) -> Refusal:

@@ -88,6 +88,9 @@ class GuardedConnection(HttpToolsProtocol):
         self.app = self.config.loaded_app if refusal is None else refusing(refusal)
         super().on_headers_complete()
         self._arrival = self.guard.arrivals.begin(self.loop, self.give_up)
+        declared = next((value for name, value in self.headers if name == b"content-length"), b"")
+        if declared.isdigit() and refusal is None:
+            self.guard.arrivals.expect(self._arrival, int(declared), self._active_at)
 
     @override
     def on_body(self, body: bytes) -> None:
