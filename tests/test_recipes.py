@@ -86,3 +86,8 @@ def test_a_path_that_is_not_utf8_is_refused_in_one_line() -> None:
     with pytest.raises(RecipeError, match=r"not valid UTF-8, at .*data/\\udcff.*; rename it") as caught:
         parse_recipe({"backbone": "wrn14_2", "budget": 0.5, "domains": ["data/\udcff"]})
     assert str(caught.value).isprintable()
+
+
+def test_a_recipe_in_a_folder_that_is_not_utf8_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"the path .*\\udcff/data/birds is not valid UTF-8; rename it"):
+        parse_recipe({"backbone": "wrn14_2", "budget": 0.5, "domains": ["data/birds"]}, tmp_path / "\udcff")

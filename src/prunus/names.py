@@ -36,6 +36,11 @@ def is_unseen(character: str) -> bool:
     return unicodedata.category(character) in UNSEEN and character not in JOINERS
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether a text can be written to a file; names on disk may hold bytes that cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def name_problem(name: str) -> str | None:
     """Return why a name of a domain, class or file is not accepted; None if it is."""
     if len(name) <= MAX_PART_BYTES and PRINTED.fullmatch(name):
@@ -44,7 +49,7 @@ def name_problem(name: str) -> str | None:
 
 
 def _problems(name: str) -> Iterator[str]:
-    if any("\ud800" <= character <= "\udfff" for character in name):
+    if not is_utf8(name):
         yield "the name is not valid UTF-8; rename it"
     if control := next((character for character in name if unicodedata.category(character) == "Cc"), None):
         yield f"the name contains the control character {_escape(control)}; rename it"

@@ -22,6 +22,7 @@ from prunus.config import (
     Training,
 )
 from prunus.errors import RecipeError, UnknownNameError
+from prunus.names import is_utf8
 from prunus.presets import of_any_version
 
 if sys.version_info >= (3, 11):
@@ -166,16 +167,23 @@ def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
     domains = tuple(
         domain
         if domain.path.startswith(DEMO_PREFIX)
-        else domain.model_copy(update={"path": str((base / domain.path).resolve())})
+        else domain.model_copy(update={"path": _absolute(base, domain.path)})
         for domain in recipe.domains
     )
     backbone = recipe.backbone
     if backbone.weights not in ("pretrained", "random"):
-        backbone = backbone.model_copy(update={"weights": str((base / backbone.weights).resolve())})
-    paths = {key: str((base / path).resolve()) for key in PATHS if (path := getattr(recipe, key))}
+        backbone = backbone.model_copy(update={"weights": _absolute(base, backbone.weights)})
+    paths = {key: _absolute(base, path) for key in PATHS if (path := getattr(recipe, key))}
     if recipe.teacher == TRAINED_FIRST:
         del paths["teacher"]
     return recipe.model_copy(update={"domains": domains, "backbone": backbone, **paths})
+
+
+def _absolute(base: Path, path: str) -> str:
+    absolute = str((base / path).resolve())
+    if not is_utf8(absolute):  # the run stores it
+        raise RecipeError(f"the path {absolute} is not valid UTF-8; rename it")
+    return absolute
 
 
 def _explain(error: ValidationError) -> RecipeError | UnknownNameError:

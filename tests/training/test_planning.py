@@ -72,6 +72,11 @@ def test_a_new_run_never_begins_where_a_checkpoint_is(folder: RunFolder, recipe:
     assert plan_start(recipe, folder.path).start is None
 
 
+def test_a_new_run_needs_a_folder_that_can_be_written_down(recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"the folder .*run\\udcff is not valid UTF-8; choose another --out"):
+        plan_start(recipe, tmp_path / "run\udcff")
+
+
 def test_a_damaged_newest_checkpoint_is_passed_over(folder: RunFolder, recipe: Recipe) -> None:
     folder.checkpoint.write_bytes(folder.checkpoint.read_bytes()[:-1])
     for plan in (plan_resume(folder.path, None), plan_either(recipe, folder.path)):

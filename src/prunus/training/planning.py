@@ -9,6 +9,7 @@ from prunus.config import Recipe
 from prunus.errors import RecipeError, TrainingError
 from prunus.losses.sharing import find_sharing_loss
 from prunus.methods.table import choose_method, with_method
+from prunus.names import is_utf8
 from prunus.recipes import load_stored_recipe, recipe_differences, with_absolute_paths
 from prunus.run_folder import RunFolder
 from prunus.training.settling import settled_like
@@ -64,6 +65,8 @@ def _check_budget(recipe: Recipe) -> None:
 
 def plan_start(recipe: Recipe, path: Path) -> Plan:
     """Plan a new run, in a folder without one."""
+    if not is_utf8(str(path.absolute())):  # TensorBoard cannot write there
+        raise TrainingError(f"the folder {path.absolute()} is not valid UTF-8; choose another --out")
     if RunFolder(path).holds_run():
         raise TrainingError(
             f"{path} already holds a run; continue it with: prunus train --resume {path}, or choose another --out"
