@@ -1,6 +1,7 @@
 """Damage model files in many ways and check that none crashes, hangs, exhausts memory or answers wrongly.
 
     python -m fuzzing.model_files [--count 10000] [--seed 0] [--json FILE]
+    python -m fuzzing.model_files --search [--count 10000] [--seed 0] [--json FILE] [--resume FILE ...]
 
 - Random damage: flipped bits; overwritten, inserted, removed and moved ranges; truncated files.
 - Structured damage: header values that are huge, negative, missing or of another type; offsets that overlap or lie
@@ -12,6 +13,9 @@ Every file must be refused with a BundleError or be read as the original model. 
 another model: it is inspected and, if it is small enough, run for all domains, and both engines must agree.
 
 Batches of files are checked in separate processes with limits for memory and for the seconds per file.
+
+With --search, files are not damaged but mutated towards higher cost (`fuzzing.search`). It fails if one takes more than
+`prunus.graph.limits` allows. --resume continues from the results of earlier searches, and adds to their counts.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from rich.progress import track
 from rich.table import Table
 
 from fuzzing.damage import DAMAGE, SEALED, model
+from fuzzing.search import SearchPlan, search
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_bytes, read_bundle
@@ -156,8 +161,18 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--search", action="store_true", help="climb towards the most expensive accepted file")
+    parser.add_argument("--resume", type=Path, nargs="*", default=[], help="results of searches to continue")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop searching after so many")
     arguments = parser.parse_args()
     NativeEngine(model())  # fails early without the native engine
+    if arguments.search:
+        search(SearchPlan(arguments.count, arguments.seed, arguments.seconds, arguments.resume, arguments.json))
+        return
+    damage(arguments)
+
+
+def damage(arguments: argparse.Namespace) -> None:
     outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in DAMAGE}
     batches = range(0, arguments.count, BATCH)
     for start in track(batches, description="damaging", console=Console(stderr=True)):
