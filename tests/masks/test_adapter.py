@@ -3,7 +3,7 @@
 import torch
 
 from prunus.backbone.probe import probe_network
-from prunus.masks.adapter import Adapter, Cost, LeavesEarly
+from prunus.masks.adapter import Adapter, LeavesEarly
 from prunus.masks.network import MultiDomainNet
 from tests.makers.tiny_training import CLASSES, tiny_backbone
 
@@ -16,7 +16,9 @@ def test_the_base_class_changes_nothing_and_costs_nothing() -> None:
     assert adapter.loss(0, torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)) is None
     assert adapter.adam_rows() == []
     assert adapter.stop(0) is None
-    assert adapter.cost(0, probe_network(backbone.network, 9)) == Cost()
+    free = adapter.cost(0, probe_network(backbone.network, 9))
+    assert (free.weights, free.switches, free.side, free.shared_weights, free.macs) == (0, 0, 0, 0, 0)
+    assert (dict(free.masks), free.owned) == ({}, frozenset())
     with adapter.computing():
         pass
 
