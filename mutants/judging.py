@@ -68,6 +68,17 @@ class Tests:
         return reply
 
 
+def check_copy(tests: Tests) -> None:
+    """Check that the copy is what the tests import: they pass, and a change that must be noticed is."""
+    file = "tests/losses/test_budget.py"
+    path = tests.tree / "src/prunus/losses/budget.py"
+    if tests.run([file]).outcome != PASSED:
+        raise RuntimeError(f"{file} fails without a mutant:\n{tests.log.read_text()[-3000:]}")
+    with changed(path, path.read_text().replace("return Constraint(", "return Constraint(1 + ")):
+        if tests.run([file]).outcome != FAILED:
+            raise RuntimeError(f"{file} does not notice a change of {path}; is another copy of the package imported?")
+
+
 def judge(tests: Tests, place: Place, unfit: frozenset[str]) -> Verdict:
     """Run the tests near a mutant; `unfit` are tests that fail without it."""
     path = tests.tree / "src/prunus" / place.module

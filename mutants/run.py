@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from mutants.judging import KILLED, Tests, Verdict, judge, unfit_of
+from mutants.judging import KILLED, Tests, Verdict, check_copy, judge, unfit_of
 from mutants.places import Place, mutated
 from mutants.results import Judged, Summary, Survivor, difference, keep, kept, summarize
 from mutants.sample import PARTS, draw
@@ -45,6 +45,7 @@ def main() -> int:
         return 0
     verdicts = BUILD / "verdicts.jsonl"
     with Tests(BUILD / "tree", python) as tests:
+        check_copy(tests)
         _judge_all(tests, drawn, verdicts, again=options.again)
     known = kept(verdicts)
     summary = summarize(
