@@ -18,10 +18,10 @@ OPTIONS = [
     *("-x", "--tb=line", f"--hypothesis-profile={PROFILE}", "-p", "no:cacheprovider", "-p", "no:xdist"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # plugins whose modules the slow imports include
 ]
-STEP_SECONDS = 90  # of one step of a verdict
-HANGS_AFTER = 60  # seconds of one test; without a mutant it must pass within a step
+STEP_SECONDS = 60  # of a step, unless told; a step that is not over by then has noticed nothing
+HANGS_AFTER = 0.7  # of a step: one test that takes so long has noticed something, if it passes without the mutant
 KILLED, SURVIVED = "killed", "survived"
-STEPS = (("mirrored", "not slow"), ("nearby", "not slow"), ("mirrored", "slow"), ("nearby", "slow"))
+STEPS = (("mirrored", "not slow", 1), ("nearby", "not slow", 1), ("mirrored", "slow", 3), ("nearby", "slow", 1))
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Verdict:
 class Tests:
     """A process that has the slow imports done and runs tests of the copy."""
 
-    def __init__(self, tree: Path, python: Path) -> None:
+    def __init__(self, tree: Path, python: Path, seconds: float = STEP_SECONDS) -> None:
         self.tree = tree
+        self.seconds = seconds
         self.log = tree / "tests.log"
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         environment = {**os.environ, **threads, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -56,10 +57,10 @@ class Tests:
         self.process.kill()
         self.process.wait()
 
-    def run(self, arguments: list[str], seconds: float = STEP_SECONDS) -> Reply:
-        """Run tests until one fails."""
+    def run(self, arguments: list[str], steps: int = 3) -> Reply:
+        """Run tests until one fails, or for the time of some steps."""
         assert self.process.stdin is not None and self.process.stdout is not None
-        request = Request([*OPTIONS, *arguments], seconds, str(self.log))
+        request = Request([*OPTIONS, *arguments], steps * self.seconds, str(self.log))
         self.process.stdin.write(json.dumps(asdict(request)) + "\n")
         self.process.stdin.flush()
         reply = Reply(**json.loads(self.process.stdout.readline()))
@@ -87,12 +88,12 @@ def judge(tests: Tests, place: Place, unfit: frozenset[str]) -> Verdict:
         raise ValueError(f"{place} cannot be made; was the copy brought up to date?")
     seconds = 0.0
     with changed(path, code):
-        for files, mark in STEPS:
+        for files, mark, steps in STEPS:
             chosen = _files(tests.tree, place.module, files)
             if chosen:
-                reply = tests.run([*chosen, "-m", mark, *(f"--deselect={test}" for test in unfit)])
+                reply = tests.run([*chosen, "-m", mark, *(f"--deselect={test}" for test in unfit)], steps)
                 seconds += reply.seconds
-                if _noticed(reply):
+                if _noticed(reply, steps * tests.seconds):
                     return Verdict(KILLED, reply.test, round(seconds, 1))
     return Verdict(SURVIVED, "", round(seconds, 1))
 
@@ -107,9 +108,9 @@ def unfit_of(tests: Tests, names: set[str]) -> set[str]:
     return found
 
 
-def _noticed(reply: Reply) -> bool:
-    """A step that is over because of its many tests has noticed nothing; one test that does not end has."""
-    return reply.outcome == FAILED or (reply.outcome == OUT_OF_TIME and reply.test_seconds > HANGS_AFTER)
+def _noticed(reply: Reply, seconds: float) -> bool:
+    hangs = reply.outcome == OUT_OF_TIME and reply.test_seconds > HANGS_AFTER * seconds
+    return reply.outcome == FAILED or hangs
 
 
 def _files(tree: Path, module: str, kind: str) -> list[str]:

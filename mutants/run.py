@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from mutants.judging import KILLED, Tests, Verdict, check_copy, judge, unfit_of
+from mutants.judging import KILLED, STEP_SECONDS, Tests, Verdict, check_copy, judge, unfit_of
 from mutants.places import Place, mutated
 from mutants.results import Judged, Summary, Survivor, difference, keep, kept, summarize
 from mutants.sample import PARTS, draw
@@ -44,7 +44,7 @@ def main() -> int:
             _say(f"{part}  {place.module}:{place.line}  {place.operator}  {place.text}")
         return 0
     verdicts = BUILD / "verdicts.jsonl"
-    with Tests(BUILD / "tree", python) as tests:
+    with Tests(BUILD / "tree", python, options.seconds) as tests:
         check_copy(tests)
         _judge_all(tests, drawn, verdicts, again=options.again)
     known = kept(verdicts)
@@ -128,6 +128,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=25, help="mutants of each part")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", action="append", choices=list(PARTS), help="only this part; may be repeated")
+    parser.add_argument("--seconds", type=float, default=STEP_SECONDS, help="of each step: more on a busy machine")
     parser.add_argument("--again", action="store_true", help="judge survivors again")
     parser.add_argument("--list", action="store_true", help="list the mutants instead of judging them")
     parser.add_argument("--json", type=Path, help="write the summary to this file")

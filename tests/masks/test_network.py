@@ -1,6 +1,7 @@
 """The multi-domain network: domains do not disturb each other, and the backbone never changes."""
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from prunus.masks.layout import switch_layout
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 from prunus.methods.table import adapt
+from tests.makers.tiny_training import tiny_net
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "c": ["u", "v"]}
 
@@ -109,3 +111,25 @@ def test_heads_start_the_same_whatever_was_drawn_before() -> None:
     first = _net()
     torch.rand(7)
     assert torch.equal(first.heads[2].weight, _net().heads[2].weight)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("method", "compiles"), [("ba2", True), ("bn", True), ("parallel_adapters", False)])
+def test_the_backbone_is_compiled_unless_a_method_adds_branches(
+    method: str, compiles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+
+    def stand_in(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        compiled.append(function)
+        return lambda *arguments: function(*arguments) * 0
+
+    monkeypatch.setattr(torch, "compile", stand_in)
+    net = tiny_net(method).eval()
+    images = torch.randn(2, 3, 9, 9)
+    before = net.features_and_logits(images, "a")[0]
+    net.compile_network()
+    after = net.features_and_logits(images, "a")[0]
+    assert before is not None
+    assert after is not None
+    assert len(compiled) == compiles
+    assert torch.equal(after, before * (not compiles))
