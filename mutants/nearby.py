@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-FARTHEST = 0  # modules between a test and the one that it is asked to notice, outside the room of the module
+FARTHEST = 1  # modules between a test and the one that it is asked to notice, outside the room of the module
 
 
 def mirrored(tree: Path, module: str) -> Path | None:
@@ -17,7 +17,7 @@ def mirrored(tree: Path, module: str) -> Path | None:
 
 
 def nearby(tree: Path, module: str) -> list[Path]:
-    """List the test files that import the module, themselves or through a maker, and then the others of its room."""
+    """List the test files that import the module, directly or through another one, and those of its room."""
     name, room = _name(Path(module)), Path(module).parent
     distances = {path: _distance(tree, _imports(tree, path), name) for path in _tests(tree)}
     own = {path for path in distances if path.parent == tree / "tests" / room}

@@ -141,6 +141,15 @@ def test_the_gradient_of_a_filters_switch_is_that_of_a_gate_behind_the_normaliza
     assert float(found[OFF[0]].abs()) > 1e-3  # the bias of the other leaves the activation flat
 
 
+def test_outside_training_the_means_of_filters_that_are_off_stay_as_they_are() -> None:
+    net = _net().eval()
+    norms = next(adapter for adapter in net.adapters if isinstance(adapter, GatedNorms))
+    mean = norms.copies.of(0)["1.running_mean"]
+    mean.fill_(3.0)
+    net(_images(), "a")
+    assert mean.tolist() == [3.0] * 6
+
+
 def test_kernel_switches_leave_norms_alone() -> None:
     net = _net("kernel")
     norms = next(adapter for adapter in net.adapters if isinstance(adapter, GatedNorms))

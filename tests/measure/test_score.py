@@ -2,7 +2,9 @@
 
 import pytest
 
-from prunus.measure.score import decathlon_score, efficiency_scores
+from prunus.benchmarks import find_benchmark
+from prunus.errors import DataError
+from prunus.measure.score import decathlon_score, efficiency_scores, score_benchmark
 
 FINETUNE = [0.599, 0.603, 0.821, 0.928, 0.555, 0.975, 0.814, 0.877, 0.966, 0.512]
 UNION_25 = [0.569, 0.352, 0.698, 0.954, 0.485, 0.988, 0.714, 0.873, 0.963, 0.419]
@@ -42,3 +44,19 @@ def test_a_perfect_reference_leaves_no_room_for_error() -> None:
 def test_lists_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="argument 2"):
         decathlon_score([0.5], [0.5, 0.5])
+
+
+def test_a_benchmark_is_scored_without_ratios_and_with_possible_ones_only() -> None:
+    benchmark = find_benchmark("decathlon")
+    name = benchmark.sets[0].name
+    unknown = score_benchmark(benchmark, {name: 0.5}, None, None)
+    assert (unknown.scores.s_o, unknown.scores.s_p, unknown.scores.s_e) == (None, None, None)
+    assert unknown.sets_in_benchmark == 10
+    smallest = score_benchmark(benchmark, {name: 0.5}, 1e-6, 0.5)
+    assert smallest.scores.s_o == pytest.approx(1e6 * unknown.scores.s)
+    assert smallest.scores.s_p == pytest.approx(2 * unknown.scores.s)
+    for impossible in (0.0, 9e-7, -1.0, float("inf"), float("nan")):
+        with pytest.raises(DataError, match="macs is a ratio to the backbone"):
+            score_benchmark(benchmark, {name: 0.5}, impossible, 1.0)
+        with pytest.raises(DataError, match="params is a ratio to the backbone"):
+            score_benchmark(benchmark, {name: 0.5}, 1.0, impossible)
