@@ -45,6 +45,7 @@ def test_parts_that_overlap_leave_holes_or_change_places_are_refused(bundle: Bun
         ("masks", offsets_of["masks"], data + b"x"),
         ("masks", offsets_of["masks"], data[:-1]),
         ("extra", [len(data), len(data)], data),
+        ("EXTRA", [len(data), len(data)], data),  # names on both sides of "__metadata__"
     ):
         entry = container.get(name, {"dtype": "U8", "shape": [0]}) | {"data_offsets": offsets}
         text = json.dumps(container | {name: entry}).encode()

@@ -47,6 +47,11 @@ def test_shares_and_percentages_give_the_same() -> None:
     )
 
 
+def test_accuracies_are_percentages_as_soon_as_one_is_too_large_for_a_share() -> None:
+    assert set(score_accuracies("decathlon", [1.0] * 10).accuracies.values()) == {1.0}
+    assert set(score_accuracies("decathlon", [1.5] + [1.0] * 9).accuracies.values()) == {0.015, 0.01}
+
+
 @pytest.mark.parametrize(
     ("accuracies", "ratio", "message"),
     [
