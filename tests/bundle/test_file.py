@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from prunus.arrays import DType
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import STORED, widened
-from prunus.bundle.file import bundle_bytes, bundle_size, read_bundle, write_bundle
+from prunus.bundle.file import bundle_bytes, bundle_size, part_sizes, read_bundle, write_bundle
 from prunus.errors import BundleError, UnknownNameError
 from tests.makers.graph_bundles import random_bundle, varied_graph
 from tests.makers.sealed_files import rewrite_header
@@ -47,6 +47,12 @@ def test_a_file_that_is_sealed_again_unchanged_is_read(bundle: Bundle, tmp_path:
     write_bundle(path, bundle)
     rewrite_header(path, lambda header: None)
     assert read_bundle(path).manifest == bundle.manifest
+
+
+def test_the_sizes_of_parts_are_those_that_safetensors_reads(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "m.prunus"
+    write_bundle(path, bundle)
+    assert part_sizes(path) == {name: array.nbytes for name, array in load(path.read_bytes()).items()}
 
 
 def test_every_flipped_bit_is_noticed(bundle: Bundle, tmp_path: Path) -> None:

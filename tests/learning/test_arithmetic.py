@@ -1,6 +1,8 @@
 """Settings of torch that training changes and restores."""
 
 import os
+from contextlib import nullcontext
+from typing import Literal
 
 import pytest
 import torch
@@ -46,3 +48,18 @@ def test_an_operation_that_cannot_be_deterministic_is_named() -> None:
         raise RuntimeError("adaptive_pool_backward_cuda does not have a deterministic implementation, but you set ...")
     with pytest.raises(RuntimeError, match="out of memory"), arithmetic(Training(), torch.device("cpu")):
         raise RuntimeError("CUDA out of memory")
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32", "bfloat16"])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_gpu_rounds_products_only_if_asked(
+    precision: Literal["auto", "float32", "bfloat16"], deterministic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.random, "fork_rng", lambda _devices: nullcontext())  # without a GPU
+    training = Training(precision=precision, deterministic=deterministic)
+    before = (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark)
+    with arithmetic(training, torch.device("cuda")):
+        assert torch.backends.cudnn.allow_tf32 is (precision != "float32")
+        assert torch.backends.cudnn.benchmark is not deterministic
+        assert torch.are_deterministic_algorithms_enabled() is deterministic
+    assert (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark) == before
