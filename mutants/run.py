@@ -20,9 +20,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from mutants.judging import KILLED, STEP_SECONDS, Tests, Verdict, check_copy, judge, unfit_of
+from mutants.judging import KILLED, STEP_SECONDS, SURVIVED, Tests, Verdict, check_copy, judge, unfit_of
 from mutants.places import Place, mutated
-from mutants.results import Judged, Summary, Survivor, difference, keep, kept, summarize
+from mutants.results import Judged, Summary, Survivor, difference, keep, kept, summarize, word_for, words
 from mutants.sample import PARTS, draw
 from mutants.tree import ROOT, copy_project
 from prunus.timing.machine import describe_machine
@@ -70,7 +70,7 @@ def _judge_all(tests: Tests, drawn: list[tuple[str, Place]], verdicts: Path, aga
             old = known.get(place.name)
             is_new = old is None or old.source != _digest(place) or (again and old.outcome != KILLED)
             if is_new or (old and old.test in unfit):
-                row = _judged(part, place, judge(tests, place, frozenset(unfit)))
+                row = _judged(part, place, _verdict(tests, place, unfit))
                 keep(verdicts, row)
                 _say(f"{number}/{len(drawn)} {row.outcome} in {row.seconds:.0f} s: {_change(row)}")
         noticing = {row.test for row in kept(verdicts).values() if row.outcome == KILLED}
@@ -82,6 +82,12 @@ def _judge_all(tests: Tests, drawn: list[tuple[str, Place]], verdicts: Path, aga
             return
         unfit |= found
         again = False
+
+
+def _verdict(tests: Tests, place: Place, unfit: set[str]) -> Verdict:
+    """Judge a mutant, unless it is known to change nothing."""
+    word = word_for(_judged("", place, Verdict(SURVIVED, "", 0.0)), words())
+    return Verdict(SURVIVED, "", 0.0) if word and word.equivalent else judge(tests, place, frozenset(unfit))
 
 
 def _judged(part: str, place: Place, verdict: Verdict) -> Judged:
