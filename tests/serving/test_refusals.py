@@ -1,14 +1,29 @@
-"""A refusal is one visible sentence, whatever the uploaded file is called."""
+"""A refusal says when to try again, and closes the connection only where the rest of a request is not read."""
 
-from prunus.serving.refusals import RETRY_SECONDS, Refusal, overloaded
+from http import HTTPStatus
+
+import pytest
+
+from prunus.serving.refusals import Refusal, overloaded
 
 
-def test_a_name_in_a_refusal_is_shown() -> None:
-    assert Refusal(422, "cannot read \x1b[31m\u202e.png").message == r"cannot read \x1b[31m\u202e.png"
+def test_an_overloaded_service_keeps_the_connection_unless_told() -> None:
+    refusal = overloaded("9 requests are waiting")
+    assert refusal.status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert refusal.message == "the service is busy: 9 requests are waiting; try again in a moment"
+    assert refusal.headers == {"Retry-After": "1"}
+    assert overloaded("", hang_up=True).headers == {"Retry-After": "1", "Connection": "close"}
 
 
-def test_a_busy_service_says_when_to_come_back() -> None:
-    refusal = overloaded("16 requests are waiting", hang_up=True)
-    assert refusal.status == 503
-    assert refusal.headers == {"Retry-After": str(RETRY_SECONDS), "Connection": "close"}
-    assert refusal.message == "the service is busy: 16 requests are waiting; try again in a moment"
+@pytest.mark.parametrize(
+    ("status", "retries"),
+    [
+        (HTTPStatus.TOO_MANY_REQUESTS, True),
+        (HTTPStatus.SERVICE_UNAVAILABLE, True),
+        (HTTPStatus.REQUEST_TIMEOUT, False),
+        (HTTPStatus.UNPROCESSABLE_ENTITY, False),
+    ],
+)
+def test_only_what_may_work_later_may_be_tried_again(status: HTTPStatus, retries: bool) -> None:
+    assert Refusal(status, "no").headers == ({"Retry-After": "1"} if retries else {})
+    assert Refusal(status, "no", hang_up=True).headers["Connection"] == "close"

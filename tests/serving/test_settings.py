@@ -33,3 +33,33 @@ def test_limits_in_megabytes_are_millions_of_bytes() -> None:
 
 def test_one_request_of_the_largest_size_always_fits() -> None:
     assert ServeSettings(max_upload_mb=8, max_held_mb=1).max_held_bytes == 8_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "smallest", "largest"),
+    [
+        ("port", 0, 65535),
+        ("threads", 1, 1024),
+        ("batch_images", 1, 4096),
+        ("batch_ms", 0, 1000),
+        ("max_upload_mb", 0.001, 1024),
+        ("max_images", 1, 1024),
+        ("decode_seconds", 0.1, 3600),
+        ("max_queue", 1, 100_000),
+        ("max_connections", 1, 100_000),
+        ("request_seconds", 0.05, 3600),
+    ],
+)
+def test_the_bounds_of_a_setting_are_accepted_and_what_is_beyond_them_is_refused(
+    name: str, smallest: float, largest: float
+) -> None:
+    for bound in (smallest, largest):
+        assert getattr(parse_settings({name: bound}), name) == bound
+    step = 1 if isinstance(smallest, int) else 1e-6
+    for beyond in (smallest - step, largest + step):
+        with pytest.raises(PrunusError, match=f"setting '{name}'"):
+            parse_settings({name: beyond})
+
+
+def test_a_service_listens_on_port_8000_of_this_machine_unless_told() -> None:
+    assert (ServeSettings().host, ServeSettings().port, ServeSettings().workers) == ("127.0.0.1", 8000, 1)
