@@ -16,6 +16,7 @@ from prunus.serving.guarding.arrivals import (
 )
 from prunus.serving.guarding.deadline import LATE_SECONDS
 from prunus.serving.refusals import Refusal
+from prunus.serving.settings import ServeSettings
 
 
 class Clients:
@@ -186,6 +187,11 @@ def test_a_body_counts_until_its_end_and_ends_once() -> None:
         assert (clients.arrivals.bytes, len(clients.arrivals)) == (0, 0)
     clients.send("a", 30, 0.0)  # what comes after the end is not kept
     assert clients.arrivals.bytes == 0
+
+
+def test_slow_bodies_are_looked_for_every_second_after_the_five_that_the_settings_name() -> None:
+    assert (GRACE_SECONDS, SWEEP_SECONDS) == (5.0, 1.0)
+    assert "after 5 seconds" in str(ServeSettings.model_fields["min_bytes_per_second"].description)
 
 
 def test_slow_bodies_are_looked_for_while_there_are_any() -> None:
