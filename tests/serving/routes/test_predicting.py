@@ -16,6 +16,7 @@ import pytest
 from prunus.serving.computing.ranking import Ranking
 from prunus.serving.guarding.arrivals import SILENT_SECONDS
 from prunus.serving.refusals import Refusal
+from prunus.serving.routes import predicting
 from prunus.serving.routes.predicting import most_probable
 from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until
 
@@ -167,3 +168,15 @@ def test_complete_uploads_that_would_fill_the_memory_are_refused(tmp_path: Path,
         live.predictor.gate.set()
         assert accepted.result().status_code == 200
         live.assert_right(picture(1))
+
+
+def test_a_large_request_that_is_refused_cannot_be_repeated_at_full_speed(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predicting, "REFUSED_SECONDS", 0.5)
+    start = time.monotonic()
+    assert live.predict(bytes(300_000)).status_code == 415
+    assert time.monotonic() - start >= 0.5
+    monkeypatch.setattr(predicting, "REFUSED_SECONDS", 60.0)
+    assert live.predict(b"small").status_code == 415  # at once
+    live.assert_right(picture(1, side=400, compress_level=0))  # large, and not refused

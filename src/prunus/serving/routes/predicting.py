@@ -1,5 +1,6 @@
 """Answer one prediction request, from its first byte to the response."""
 
+import asyncio
 import math
 import time
 from collections.abc import Sequence
@@ -15,11 +16,13 @@ from prunus.serving.guarding.admission import Load
 from prunus.serving.guarding.deadline import Deadline
 from prunus.serving.refusals import Refusal, overloaded
 from prunus.serving.service import Service
+from prunus.serving.uploads.decoders import SMALL_BYTES
 from prunus.serving.uploads.messages import Body
 from prunus.serving.uploads.parsing import boundary_of
 
 CLIENT_GONE = 499  # not standard, but used by proxies
 GONE = "the client closed the connection"
+REFUSED_SECONDS = 0.1  # before a large request is refused, which costs its client less than the service
 MAX_NAME = 100  # characters of an unknown domain that are repeated
 
 
@@ -92,6 +95,11 @@ def _too_large(got: str, max_bytes: int) -> Refusal:
 
 
 async def _rank(service: Service, load: Load, body: Body, domain: str) -> Ranked:
-    decoded = await service.decoders.decode(body)
+    try:
+        decoded = await service.decoders.decode(body)
+    except Refusal:
+        if len(body.content) > SMALL_BYTES:
+            await asyncio.sleep(REFUSED_SECONDS)
+        raise
     load.arrived()
     return await service.batcher.submit(Job(decoded, domain))

@@ -44,8 +44,8 @@ REASONS = {
     404: "Unknown domain.",
     408: "The request was sent too slowly.",
     413: "Too many bytes, images or pixels.",
-    415: "Not form data, not a readable image, or an animation.",
-    422: "A damaged image, or a malformed request.",
+    415: "Not form data, not a readable image, an animation, or a format that is not supported.",
+    422: "A damaged image, one that takes too long to decode, or a malformed request.",
     503: "The service is overloaded; the header Retry-After says when to try again.",
 }
 
