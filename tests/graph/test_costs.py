@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from prunus.bundle.bundle import Bundle
-from prunus.graph.costs import Claims, Cost, allowed_cost, file_cost, lattice, operation_cost, too_much
+from prunus.graph.costs import BASE_BYTES, Claims, Cost, allowed_cost, file_cost, lattice, operation_cost, too_much
 from prunus.graph.operations import Conv, Graph, Pool
 from prunus.graph.shapes import value_shapes
 from prunus.runtime.native_engine import NativeEngine
@@ -44,7 +44,7 @@ def _claims(bundle: Bundle) -> Claims:
 @pytest.mark.parametrize("side", [12, 60])
 def test_no_engine_takes_more_memory_for_an_image_than_estimated(seed: int, side: int) -> None:
     bundle = random_bundle(varied_graph(seed), side, ("a",), density=0.6, seed=seed)
-    estimate = file_cost(bundle.manifest.graph, bundle.manifest.shapes, _claims(bundle)).image_bytes
+    estimate = file_cost(bundle.manifest.graph, bundle.manifest.shapes, _claims(bundle)).image_bytes - BASE_BYTES
     native, numpy_engine = NativeEngine(bundle), NumpyEngine(bundle)
     assert native.image_bytes < estimate
     images = np.random.default_rng(0).standard_normal((1, 3, side, side)).astype(np.float32)
@@ -68,15 +68,15 @@ def test_values_that_are_needed_to_the_end_are_counted_together() -> None:
         _cost(make_graph(wide, *operations, last), 32).image_bytes for operations in (apart + sums, chain)
     )
     value = 4 * 1024 * 32 * 32
-    assert together > 21 * value
-    assert one_by_one < 12 * value
+    assert together > 21 * value + BASE_BYTES
+    assert one_by_one < 12 * value + BASE_BYTES
 
 
 def test_a_join_holds_its_inputs_from_the_first_to_the_last_reader() -> None:
     operations: list[dict[str, Any]] = [convolution(f"l{number}", (0,), (32, 3)) for number in range(8)]
     graph = make_graph(*operations, {"op": "cat", "inputs": tuple(range(1, 9))})
     bundle = random_bundle(graph, 40, ("a",), density=0.5)
-    estimate = file_cost(graph, bundle.manifest.shapes, _claims(bundle)).image_bytes
+    estimate = file_cost(graph, bundle.manifest.shapes, _claims(bundle)).image_bytes - BASE_BYTES
     assert 4 * 256 * 1600 < NativeEngine(bundle).image_bytes < estimate
 
 
@@ -133,7 +133,7 @@ def test_windows_are_prepared_for_every_pixel_of_the_lattice() -> None:
     pool = Pool(op="pool", inputs=(0,), kind="max", kernel=(5, 5), stride=(1, 1), pads=(2, 2, 2, 2))
     cost = operation_cost(pool, [(3, 64, 64)], (3, 64, 64), CLAIMS)
     assert cost.load_bytes > prod((5, 5, 64, 64)) / 8  # a bit for every tap and pixel
-    assert cost.load_seconds == pytest.approx(prod((5, 5, 64, 64)) * 2.5e-9)
+    assert cost.load_seconds == pytest.approx(prod((5, 5, 64, 64)) * 5e-9)
 
 
 def test_the_first_excess_is_named_with_what_is_allowed() -> None:

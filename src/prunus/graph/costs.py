@@ -30,9 +30,9 @@ BLOCK = 16  # floats: the native engine rounds planes up to an odd number of the
 OUTPUT_BLOCK = 128  # outputs that share a list of kernels in the native engine
 COLUMN_NUMBERS = 2**18  # that the numpy engine copies at once, if a row has no more
 
-# nanoseconds, measured with one thread of an AMD EPYC and rounded up; see docs/model-file.md
-VALUE, OPERATION, PAIR, ARRAY, BYTE = 2_000, 30_000, 2, 15_000, 5  # of JSON; of the graph; of two operations; of data
-KERNEL, USE, BIT = 10, 5, 2.5  # of a layer; of a domain; of a window
+# nanoseconds, measured with one thread of an AMD EPYC, about doubled; see docs/model-file.md
+VALUE, OPERATION, PAIR, ARRAY, BYTE = 3_000, 50_000, 3, 25_000, 5  # of JSON; of the graph; of two operations; of data
+KERNEL, USE, BIT = 10, 5, 5  # of a layer; of a domain; of a window
 STEP, SLICE, GROUP = 60_000, 10_000, 4_000  # calls of the numpy engine
 MAC, WINDOW_NUMBER, DEPTHWISE_NUMBER, POOLED_NUMBER = 0.25, 10, 4, 3
 SPLIT_NUMBER, READ_NUMBER, DENSE_WEIGHT, HEAD_NUMBER = 20, 3, 20, 4
@@ -40,7 +40,7 @@ CHEAP, CURVED, COSTLY = 8, 20, 40
 ACTIVATION = dict.fromkeys(("elu", "silu", "sigmoid", "tanh", "gelu_tanh"), CURVED) | {"gelu": COSTLY, "mish": COSTLY}
 
 # bytes
-VALUE_BYTES, ARRAY_BYTES, OPERATION_BYTES = 160, 900, 3_000
+BASE_BYTES, VALUE_BYTES, ARRAY_BYTES, OPERATION_BYTES = 30_000_000, 160, 1_500, 3_000
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def file_cost(graph: Graph, shapes: Sequence[Shape], claims: Claims) -> Cost:
         + claims.arrays * ARRAY
         + claims.data_bytes * BYTE
     )
-    load_bytes = claims.values * VALUE_BYTES + claims.arrays * ARRAY_BYTES + len(graph) * OPERATION_BYTES
+    load_bytes = BASE_BYTES + claims.values * VALUE_BYTES + claims.arrays * ARRAY_BYTES + len(graph) * OPERATION_BYTES
     head = claims.classes * prod(shapes[-1])
     dense_bytes = FLOAT * sum(weights.values())
     copies = min(max(MAX_CACHED_BYTES, dense_bytes), claims.domains * dense_bytes) + 3 * FLOAT * max(weights.values())
@@ -131,7 +131,7 @@ def file_cost(graph: Graph, shapes: Sequence[Shape], claims: Claims) -> Cost:
         load / 1e9 + sum(cost.load_seconds for cost in costs),
         load_bytes + claims.data_bytes + claims.index_bytes + sum(cost.load_bytes for cost in costs),
         (sum(weights.values()) * DENSE_WEIGHT + head * HEAD_NUMBER) / 1e9 + sum(cost.image_seconds for cost in costs),
-        claims.data_bytes + copies + values_bytes + 2 * FLOAT * head,
+        BASE_BYTES + claims.data_bytes + copies + values_bytes + 2 * FLOAT * head,
     )
 
 
