@@ -113,9 +113,11 @@ def run(folder: Path, kills: int, seed: int) -> Outcome:
     damages: list[Damage] = []
     for number in range(kills):
         files, target, kind = [], "", ""
-        if number % 3 == 2:
+        if len(damages) < (number + 1) // 3:
             target = TARGETS[(len(damages) + 3 * seed) % len(TARGETS)]
-            files = choose_files(target, killed, folder / "cache") or choose_files("checkpoint", killed, folder)
+            files = choose_files(target, killed, folder / "cache")
+            if not files:
+                target, files = "checkpoint", choose_files("checkpoint", killed, folder)
             kind = damage(files, rng)
         kill = attempt(recipe, killed.path, draw_moment(number, rng), use_cache=True)
         if files:

@@ -44,6 +44,8 @@ def test_the_files_of_a_run_have_the_names_that_users_know(tmp_path: Path) -> No
     assert names == {
         "recipe": "recipe.json",
         "checkpoint": "checkpoint.safetensors",
+        "previous": "previous.safetensors",
+        "lock": ".lock",
         "best": "best.safetensors",
         "teacher": "teacher",
         "log": "log.jsonl",
@@ -57,6 +59,17 @@ def test_the_files_of_a_run_have_the_names_that_users_know(tmp_path: Path) -> No
         "plots": "plots",
         "report": "report.html",
     }
+
+
+def test_a_recipe_or_a_checkpoint_is_a_run_that_has_begun(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.lock.touch()
+    folder.log.touch()
+    assert not folder.holds_run()
+    for file in (folder.recipe, folder.checkpoint, folder.previous):
+        file.touch()
+        assert folder.holds_run()
+        file.unlink()
 
 
 def test_the_ending_of_a_run_is_read_if_there_is_a_readable_one(tmp_path: Path) -> None:

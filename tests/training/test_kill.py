@@ -154,3 +154,15 @@ def test_a_run_begins_with_the_network_of_its_origin_and_then_no_longer_needs_it
     shutil.rmtree(tmp_path / "origin")
     train("--resume", tmp_path / "stopped")
     assert differences(tmp_path / "straight", tmp_path / "stopped") == []
+
+
+def test_a_killed_run_with_damaged_files_names_them_and_ends_the_same(tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    command = [sys.executable, "-m", "benchmarks.damaged_runs", "--kills", "6", "--seeds", "1", "--json", str(result)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(result.read_text())["runs"]
+    assert [damage["target"] for damage in run["damages"]] == ["checkpoint", "cache"]
+    assert "training continues from the checkpoint before it, at step" in run["damages"][0]["said"]
+    assert "in the cache were damaged and have been decoded again" in run["damages"][1]["said"]
+    assert run["differences"] == run["best_differences"] == []

@@ -1,5 +1,6 @@
 """What a run saves: the last state, the best state, and nothing that is not finite."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,55 @@ def test_a_tally_that_is_not_finite_is_never_saved(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"loss of domain 'b' is not a number at step 4; the last good state is in"):
         saver.save()
     assert read_checkpoint(RunFolder(tmp_path).checkpoint).position.step == 0
+
+
+def test_a_best_epoch_that_is_not_finite_is_never_saved(tmp_path: Path) -> None:
+    learner = Learner(tiny_net(), tiny_recipe(budget=1.0, training={"keep": "best"}))
+    saver = Saver(RunFolder(tmp_path), learner, tiny_identity(learner.recipe))
+    saver.begin(10, None)
+    learner.constraints.sharing_multiplier.fill_(torch.inf)
+    with pytest.raises(TrainingError, match="multiplier/sharing is no longer finite at step 0; nothing was saved yet"):
+        saver.judge(_report(0, 0.6))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_two_states_are_kept_but_never_one_that_was_found_damaged(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+
+    def steps() -> list[int]:
+        return [read_checkpoint(file).position.step for file in (folder.previous, folder.checkpoint)]
+
+    saver = _saver(tmp_path)
+    for step in (1, 2, 3):
+        saver.move_to(step)
+        saver.save()
+    assert steps() == [2, 3]
+    folder.checkpoint.write_bytes(b"damaged")
+    again = _saver(tmp_path)
+    again.begin(100, replace(read_checkpoint(folder.previous), instead_of="it is damaged"))
+    for step, expected in ((3, [2, 3]), (4, [3, 4])):
+        again.move_to(step)
+        again.save()
+        assert steps() == expected
+
+
+def test_a_damaged_best_epoch_is_forgotten_in_words_unless_the_run_is_finished(tmp_path: Path) -> None:
+    saver = _saver(tmp_path, keep="best")
+    assert saver.forget_damaged_best() is None
+    saver.judge(_report(2, 0.6))
+    assert saver.forget_damaged_best() is None
+    best = saver.position.best
+    assert best is not None
+    file = RunFolder(tmp_path).best
+    file.write_bytes(file.read_bytes()[:-1])
+    saver.move_to(100)
+    assert saver.forget_damaged_best() is None  # commands that open the run refuse it
+    saver.move_to(50)
+    words = saver.forget_damaged_best()
+    assert words is not None
+    assert words.startswith(f"{file} is not a readable checkpoint")
+    assert words.endswith("; epoch 3 is lost, so the best of the epochs that follow is kept")
+    assert saver.position.best is None
 
 
 def test_a_run_that_starts_from_another_is_saved_before_its_first_step(tmp_path: Path) -> None:
