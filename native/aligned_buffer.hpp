@@ -8,9 +8,31 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#elif defined(_WIN32)
+#include <malloc.h>
 #endif
 
 namespace prunus {
+
+// Memory at a multiple of `unit` bytes. Windows has functions of its own for it.
+inline void* allocate_aligned(size_t unit, size_t bytes) {
+  void* memory = nullptr;
+#if defined(_WIN32)
+  memory = _aligned_malloc(bytes, unit);
+#else
+  if (posix_memalign(&memory, unit, bytes) != 0) memory = nullptr;
+#endif
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+inline void free_aligned(void* memory) {
+#if defined(_WIN32)
+  _aligned_free(memory);
+#else
+  std::free(memory);
+#endif
+}
 
 class AlignedBuffer {
  public:
@@ -23,18 +45,17 @@ class AlignedBuffer {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~AlignedBuffer() { std::free(data_); }
+  ~AlignedBuffer() { free_aligned(data_); }
 
   // Make room for `size` floats. A buffer that grows is zeroed and loses its content.
   void grow(ptrdiff_t size) {
     if (size <= size_) return;
-    std::free(data_);
+    free_aligned(data_);
+    data_ = nullptr;
     size_ = 0;
     const size_t needed = static_cast<size_t>(size) * sizeof(float), large = size_t{1} << 21;
     const size_t unit = needed >= large ? large : 64, bytes = (needed + 63) / 64 * 64;
-    void* memory = nullptr;
-    if (posix_memalign(&memory, unit, bytes) != 0) throw std::bad_alloc();
-    data_ = static_cast<float*>(memory);
+    data_ = static_cast<float*>(allocate_aligned(unit, bytes));
 #if defined(__linux__)
     if (unit == large) madvise(data_, bytes, MADV_HUGEPAGE);  // planes lie far apart, so small pages would miss the TLB
 #endif

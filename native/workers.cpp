@@ -1,6 +1,10 @@
 #include "workers.hpp"
 
+#if defined(_WIN32)
+#include <process.h>
+#else
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <new>
@@ -11,6 +15,14 @@ namespace prunus {
 namespace {
 constexpr int kSpins = 4000;  // tens of microseconds: longer than the pause between two layers
 
+inline int process_id() {
+#if defined(_WIN32)
+  return _getpid();
+#else
+  return getpid();
+#endif
+}
+
 inline void pause() {
 #if defined(__x86_64__) || defined(_M_X64)
   __builtin_ia32_pause();
@@ -20,7 +32,7 @@ inline void pause() {
 }
 }  // namespace
 
-Workers::Workers(int threads) : shares_(std::max(1, threads)), process_(getpid()) {
+Workers::Workers(int threads) : shares_(std::max(1, threads)), process_(process_id()) {
   try {
     threads_.reserve(shares_.size());
     for (int worker = 1; worker < threads; worker++) threads_.emplace_back([this, worker] { live(worker); });
@@ -42,7 +54,7 @@ Workers::~Workers() {
 }
 
 void Workers::run(ptrdiff_t items, Call call, void* context) {
-  if (getpid() != process_) {  // a forked child has no other threads
+  if (process_id() != process_) {  // a forked child has no other threads
     for (ptrdiff_t item = 0; item < items; item++) call(context, item, 0);
     return;
   }
@@ -69,7 +81,7 @@ void Workers::run(ptrdiff_t items, Call call, void* context) {
 }
 
 void Workers::wake() {
-  if (threads_.empty() || getpid() != process_) return;
+  if (threads_.empty() || process_id() != process_) return;
   loop_.round++;
   if (asleep_ == 0) return;
   {  // after this, a thread that was about to sleep has seen the new round or will be notified
@@ -113,7 +125,7 @@ void Workers::live(int worker) {
 
 void ReleaseWorkers::operator()(Workers* workers) const {
   // In a forked child the threads do not exist, and joining them would block forever.
-  if (getpid() == workers->process_) delete workers;
+  if (process_id() == workers->process_) delete workers;
 }
 
 }  // namespace prunus

@@ -2,8 +2,6 @@
 // spin briefly until the next loop, then sleep. The caller never waits for a thread that has not started, so on a busy
 // machine it does the work alone.
 #pragma once
-#include <sys/types.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -78,7 +76,7 @@ class Workers {
   std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
   std::exception_ptr failure_;  // the first exception of a loop
-  const pid_t process_;         // a forked child has this object, but not its threads
+  const int process_;           // a forked child has this object, but not its threads
   std::vector<std::thread> threads_;
 };
 
