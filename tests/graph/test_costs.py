@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from prunus.bundle.bundle import Bundle
-from prunus.graph.costs import BASE_BYTES, Claims, Cost, allowed_cost, file_cost, lattice, operation_cost, too_much
+from prunus.graph.costs import (
+    BASE_BYTES,
+    Claims,
+    Cost,
+    _temporary_numbers,
+    allowed_cost,
+    file_cost,
+    lattice,
+    operation_cost,
+    too_much,
+)
 from prunus.graph.operations import Conv, Graph, Pool
 from prunus.graph.shapes import value_shapes
 from prunus.runtime.native_engine import NativeEngine
@@ -193,3 +203,10 @@ def test_a_resnet50_costs_far_less_than_allowed(domains: int) -> None:
     assert cost.load_bytes < allowed.load_bytes / 1.5
     assert cost.image_seconds < allowed.image_seconds / 4
     assert cost.image_bytes < allowed.image_bytes / 2
+
+
+def test_a_pool_that_rounds_up_needs_room_for_windows_beyond_the_image() -> None:
+    pool = Pool(op="pool", inputs=(0,), kind="max", kernel=(2, 3), stride=(2, 2), pads=(0, 0, 0, 0), ceil=True)
+    assert pool.shape([(3, 5, 6)]) == (3, 3, 3)
+    rows, columns = (3 - 1) * 2 + 2, (3 - 1) * 2 + 3  # one more than the image has, in both directions
+    assert _temporary_numbers(pool, [(3, 5, 6)], (3, 3, 3)) == 6 * 3 * 3 * 3 + 3 * rows * columns
