@@ -210,3 +210,14 @@ def test_a_pool_that_rounds_up_needs_room_for_windows_beyond_the_image() -> None
     assert pool.shape([(3, 5, 6)]) == (3, 3, 3)
     rows, columns = (3 - 1) * 2 + 2, (3 - 1) * 2 + 3  # one more than the image has, in both directions
     assert _temporary_numbers(pool, [(3, 5, 6)], (3, 3, 3)) == 6 * 3 * 3 * 3 + 3 * rows * columns
+
+
+def test_a_wide_convolution_needs_room_for_one_row_of_windows_with_their_biases() -> None:
+    conv = Conv(**convolution("layer", (0,), (2, 300)))
+    inputs, outputs = (300, 4, 200), (2, 4, 200)
+    assert conv.shape([inputs]) == outputs
+    padded = 300 * 6 * 202
+    row = (300 + 1) * 9 * 200
+    assert row > 2**18
+    expected = 2 * 6 * prod(outputs) + 5 * prod(inputs) + 2 * padded + 2 * row
+    assert _temporary_numbers(conv, [inputs], outputs) == expected
