@@ -45,7 +45,9 @@ REASONS = {
     408: "The request was sent too slowly.",
     413: "Too many bytes, images or pixels.",
     415: "Not form data, not a readable image, an animation, or a format that is not supported.",
+    421: "A host that the service does not answer to.",
     422: "A damaged image, one that takes too long to decode, or a malformed request.",
+    429: "The address has used its quota; the header Retry-After says when to try again.",
     503: "The service is overloaded; the header Retry-After says when to try again.",
 }
 
