@@ -48,7 +48,7 @@ def start_ranks(function: Callable[[int], Results], world: int, folder: Path) ->
     start_processes(_run, arguments, nprocs=world, start_method="forkserver")  # type: ignore[no-untyped-call]
     errors = [f"{rank}: {path.read_text()}" for rank in range(world) if (path := folder / f"{rank}.txt").exists()]
     if errors:
-        raise TrainingError("\n".join(errors))
+        raise TrainingError(" | ".join(errors))
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(world)]
 
 

@@ -192,6 +192,6 @@ def _restart(folder: Path, rank: int) -> Results:
 
 def test_a_run_does_not_begin_again_where_another_machine_could_continue(tmp_path: Path) -> None:
     with pytest.raises(
-        TrainingError, match=r"0: torchrun has made another machine the first one.*\n1: stopped because"
+        TrainingError, match=r"0: torchrun has made another machine the first one.* \| 1: stopped because"
     ):
         start_ranks(partial(_restart, tmp_path), 2, tmp_path)
