@@ -139,6 +139,13 @@ def _stirred(method: str, seed: int = 1, make: Callable[[], Backbone] = _backbon
 
 
 @pytest.mark.slow
+def _identity(method: str) -> Identity:
+    preprocess = dict.fromkeys(CLASSES, _backbone().preprocess)
+    classes = {name: tuple(labels) for name, labels in CLASSES.items()}
+    domains = dict.fromkeys(CLASSES, "")
+    return Identity(recipe=_recipe(method), backbone="", domains=domains, classes=classes, preprocess=preprocess)
+
+
 @every_method
 def test_a_few_steps_lower_the_loss_and_leave_the_backbone_as_it_was(method: str) -> None:
     backbone = _backbone()
@@ -191,7 +198,7 @@ def test_state_saved_to_a_file_and_read_again_goes_on_bit_for_bit(method: str, t
         straight.step([_batch(step % 3, step)])
     for step in range(3):
         first.step([_batch(step % 3, step)])
-    identity = Identity(recipe=_recipe(method), backbone="", domains={}, classes={}, preprocess={})
+    identity = _identity(method)
     save_checkpoint(tmp_path / "checkpoint", first, Position(step=3, total_steps=6), identity)
     second.restore(read_checkpoint(tmp_path / "checkpoint").tensors)
     logits = [learner.net.eval()(_batch(0, 8).images, "b") for learner in (first, second)]

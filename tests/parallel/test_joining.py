@@ -74,7 +74,7 @@ def test_an_error_of_one_process_ends_all_with_its_message(tmp_path: Path) -> No
     with pytest.raises(TrainingError) as failure:
         run_processes(_fail_in_the_second, 2, tmp_path)
     reason = "the loss is not a number"
-    assert str(failure.value).splitlines() == [
+    assert str(failure.value).split(" | ") == [
         f"0: stopped because another process failed (process 1: {reason})",
         f"1: {reason}",
     ]

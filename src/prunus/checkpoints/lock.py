@@ -7,8 +7,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from prunus.errors import TrainingError
+from prunus.errors import PrunusError, TrainingError
 from prunus.run_folder import RunFolder
+
+WAIT_SECONDS = 1.0  # processes that a killed run has started may need a moment to let go of its lock
 
 
 @contextmanager
@@ -21,13 +23,18 @@ def locked(folder: RunFolder) -> Iterator[None]:
     if path.exists() and not path.is_dir():  # what comes next refuses it
         yield
         return
+    is_new = not folder.lock.exists()
     missing = [above for above in (path, *path.parents) if not above.exists()]
-    lock = FileLock(folder.lock, timeout=0)
+    lock = FileLock(folder.lock, timeout=WAIT_SECONDS)
     with contextlib.suppress(OSError):
         path.mkdir(parents=True, exist_ok=True)
         _acquire(lock, path)
     try:
         yield
+    except PrunusError:  # refused: a folder that holds something else stays as it was
+        if is_new and not folder.checkpoint.exists():
+            folder.lock.unlink(missing_ok=True)
+        raise
     finally:
         _remove_empty(folder, missing)
         lock.release()

@@ -115,7 +115,7 @@ def _identity(recipe: Recipe, backbone: Backbone, domains: Sequence[Domain]) -> 
     return Identity(
         recipe=recipe,
         backbone=fingerprint(backbone.network),
-        domains={},
+        domains={domain.name: "" for domain in domains},
         classes={domain.name: domain.classes for domain in domains},
         preprocess={choice.name: _preprocess(backbone, choice) for choice in recipe.domains},
     )

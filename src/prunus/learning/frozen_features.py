@@ -134,7 +134,7 @@ def read_classifiers(path: Path) -> dict[str, LinearClassifier]:
         content = path.read_bytes()
         read_header(content)
         tensors = load(content)
-        domains = dict.fromkeys(name.rpartition("/")[0] for name in tensors)
+        domains = sorted({name.rpartition("/")[0] for name in tensors})
         return {name: LinearClassifier(tensors[f"{name}/weight"], tensors[f"{name}/bias"]) for name in domains}
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise DamagedFileError(f"{path} holds no readable classifiers ({error}); remove it, or restore it") from None

@@ -33,7 +33,7 @@ def test_the_schema_names_the_domains_and_the_number_of_classes(live: Live) -> N
     assert (top["name"], top["in"], top["required"]) == ("top", "query", False)
     assert (top["schema"]["minimum"], top["schema"]["maximum"], top["schema"]["default"]) == (1, 1000, 5)
     assert operation["requestBody"]["content"]["multipart/form-data"]["schema"]["required"] == ["images"]
-    assert list(operation["responses"]) == ["200", "404", "408", "413", "415", "422", "503"]
+    assert list(operation["responses"]) == ["200", "404", "408", "413", "415", "421", "422", "429", "503"]
 
 
 def test_every_request_is_counted_with_its_status(live: Live) -> None:

@@ -6,6 +6,7 @@ It imports neither the model nor the web server, and ends when the service close
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import sys
 import warnings
@@ -23,6 +24,7 @@ PLUGINS = (BmpImagePlugin, JpegImagePlugin, MpoImagePlugin, PngImagePlugin, PpmI
 def run_decoder(max_pixels: int, niceness: int) -> None:
     """Serve the socket that is the standard input until it is closed."""
     warnings.filterwarnings("ignore")  # uploads may be malformed
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
     with _connection() as connection:
         restrain(max_pixels, niceness)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the service has ended

@@ -134,7 +134,8 @@ class Lane:
             process.send(job, self._task(job))
 
     def _free_process(self, length: int) -> DecoderProcess | None:
-        for process in sorted(self.processes, key=lambda process: (not process.was_ready, len(process.jobs))):
+        alive = [process for process in self.processes if not process.has_ended]
+        for process in sorted(alive, key=lambda process: (not process.was_ready, len(process.jobs))):
             ahead = sum(len(job.body.content) for job in process.jobs)
             if not process.jobs or (len(process.jobs) < self._pace.ahead and ahead + length <= AHEAD_BYTES):
                 return process

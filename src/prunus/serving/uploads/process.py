@@ -122,6 +122,11 @@ class DecoderProcess(asyncio.Protocol):
         return self.ready.done() and not self.ready.cancelled()
 
     @property
+    def has_ended(self) -> bool:
+        """Return whether the process is gone, though the event loop may not have noticed yet."""
+        return self._process is not None and self._process.poll() is not None
+
+    @property
     def pid(self) -> int:
         """Return the id of the process."""
         assert self._process is not None
