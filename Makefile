@@ -12,10 +12,10 @@ demo: $(READY)
 
 # about a minute and a half on 2 cores: everything but training runs and large networks
 quick: lint
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test: lint
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # drawn tests with 40 times as many examples, and the fuzzer with its full count
 sweep: $(READY)
