@@ -35,6 +35,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from fuzzing.children import run_in_child
 from fuzzing.damage import DAMAGE, SEALED, model
 from fuzzing.search import SearchPlan, search
 from prunus.arrays import Floats
@@ -129,22 +130,9 @@ def judge_batch(indices: range, seed: int, report: int) -> None:
 
 def run_batch(indices: range, seed: int) -> list[tuple[int, str, str | None]]:
     """Check some files in a separate process; if it dies, return the file at fault without an outcome."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        try:
-            judge_batch(indices, seed, writing)
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            os._exit(1)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as lines:
-        entries = [json.loads(line) for line in lines]
-    _, status = os.waitpid(child, 0)
-    if status:
-        print(f"the process ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
+    entries, code = run_in_child(lambda writing: judge_batch(indices, seed, writing))
+    if code:
+        print(f"the process ended with {code}", file=sys.stderr)
         return [(entries[-1][0] if entries else indices.start, entries[-1][1] if entries else "the first", None)]
     done = [(index, kind, outcome) for index, kind, outcome in entries if outcome is not None]
     assert len(done) == len(indices)

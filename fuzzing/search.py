@@ -27,6 +27,7 @@ from pydantic import BaseModel, Field
 from rich.console import Console
 from rich.table import Table
 
+from fuzzing.children import run_in_child
 from fuzzing.genomes import Gene, Genome, accepted_header, content_of, mutate
 from prunus.bundle.file import read_bundle
 from prunus.bundle.header import FileHeader
@@ -243,22 +244,9 @@ def _parent(findings: Findings, goal: Goal, rng: np.random.Generator) -> Genome:
 
 def run_search_batch(findings: Findings, seed: tuple[int, int], deadline: float) -> None:
     """Search in a separate process, and add what it found; end this one if that process dies."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        try:
-            search_batch(findings, seed, deadline, writing)
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            os._exit(1)
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as lines:
-        entries = [json.loads(line) for line in lines]
-    _, status = os.waitpid(child, 0)
-    if status:
-        sys.exit(f"the process ended with {os.waitstatus_to_exitcode(status)} on the file {json.dumps(entries[-1])}")
+    entries, code = run_in_child(lambda writing: search_batch(findings, seed, deadline, writing))
+    if code:
+        sys.exit(f"the process ended with {code} on the file {json.dumps(entries[-1])}")
     for outcome in entries[1::2]:
         findings.files += 1
         if isinstance(outcome, str):

@@ -67,7 +67,7 @@ class TrainingError(PrunusError):
 
 
 class DamagedFileError(TrainingError):
-    """A file of a training run whose content is not what was written."""
+    """A file of a run that was damaged after it was written."""
 
 
 class TrainingInterrupted(TrainingError):  # noqa: N818  # not a failure: the user asked to stop

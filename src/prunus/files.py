@@ -67,7 +67,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _name_also(path: Path, other: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no such names."""
+    """Link a second name to a file, or copy the file where links are not supported."""
     try:
         other.hardlink_to(path)
     except OSError:

@@ -105,7 +105,7 @@ class RunFolder:
         self.report = path / "report.html"
 
     def holds_run(self) -> bool:
-        """Return whether a training run has begun here; a checkpoint alone can be continued too."""
+        """Return whether this folder holds a run; a checkpoint without its recipe counts too."""
         return any(file.exists() for file in (self.recipe, self.checkpoint, self.previous))
 
     def epochs(self) -> list[EpochReport]:

@@ -1,1 +1,1 @@
-"""The saved state of a training run, its identity, and what a model file records of it."""
+"""The saved state of a run, its identity, and what a model file records of it."""

@@ -61,7 +61,7 @@ class Listing:
         return set(self.files.get(split, {}))
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """Yield what would stop a training run, as (folder or file, what is wrong with it)."""
+        """Yield the problems that prevent training, as (folder or file, what is wrong with it)."""
         yield from self._misnamed()
         if "train" not in self.files:
             folders = sorted({name.split("/")[0] for name in self.ignored})[:5]
