@@ -16,7 +16,7 @@ from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.costs import dense_costs
 from prunus.methods.table import adapt
-from prunus.training.promise import LONG, make_keeper, with_own_norms
+from prunus.training.promise import LONG, least_bytes, make_keeper, with_own_norms
 from tests.makers.drawn_budgets import Drawn, draw_case, stir
 
 
@@ -85,3 +85,9 @@ def test_methods_without_a_promise_have_no_keeper() -> None:
     recipe = drawn.identity.recipe.model_copy(update={"method": MethodChoice(name="union")})
     net = adapt(drawn.backbone, drawn.identity.classes, "union")
     assert make_keeper(net, drawn.backbone, drawn.identity.model_copy(update={"recipe": recipe})) is None
+
+
+@pytest.mark.parametrize(("needed", "least"), [(97, 97), (100, 101), (990, 990), (1000, 1002)])
+def test_the_smallest_file_is_found_with_its_own_number_in_it(needed: int, least: int) -> None:
+    sizes = {97: 95, 100: 98, 990: 987, 1000: 998}  # without the number
+    assert least_bytes(needed, lambda size: sizes[needed] + len(str(size))) == least

@@ -99,7 +99,7 @@ def refuse_unreachable(smallest: Callable[..., tuple[Keeper, Usage]], dense: Cos
             continue
         least = str(line.used)
         if line.name == "bytes":
-            least = str(_least_bytes(line.used, lambda size: smallest(size)[1].bytes or 0))
+            least = str(least_bytes(line.used, lambda size: smallest(size)[1].bytes or 0))
         if line.name in ("kernels", "weights"):
             least = _share(line.used, dense.num_kernels() if line.name == "kernels" else dense.dense_weights())
         allowed, needed = (write_amount(line.name, amount) for amount in (line.limit, line.used))
@@ -110,7 +110,7 @@ def refuse_unreachable(smallest: Callable[..., tuple[Keeper, Usage]], dense: Cos
         )
 
 
-def _least_bytes(needed: int, measure: Callable[[int], int]) -> int:
+def least_bytes(needed: int, measure: Callable[[int], int]) -> int:
     """Find the smallest file that fits its own limit: a file names its limit, and a longer number takes more bytes."""
     size = needed
     while (needed := measure(size)) > size:
