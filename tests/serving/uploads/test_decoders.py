@@ -88,7 +88,11 @@ def test_requests_of_both_lanes_come_back_bit_by_bit() -> None:
 
 
 @pytest.mark.slow
-def test_a_request_whose_process_is_killed_is_decoded_by_another_and_one_that_kills_two_is_refused() -> None:
+def test_a_request_whose_process_is_killed_is_decoded_by_another_and_one_that_kills_too_many_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decoders, "MAX_DEATHS", 2)
+
     async def talk(tested: CountedDecoders) -> None:
         quick, slow = await the_process(tested, "quick"), await the_process(tested, "slow")
         os.kill(quick.pid, signal.SIGSTOP)

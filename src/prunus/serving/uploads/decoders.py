@@ -30,7 +30,7 @@ START_SECONDS = 60.0
 WATCH_SECONDS = 1.0  # between looks at processes that take too long
 QUICK_WALL_SECONDS = 5.0
 ANY_COST = 1e9
-MAX_DEATHS = 2
+MAX_DEATHS = 3  # whatever ends the processes of both lanes at once must not cost anybody an answer
 STOPPED = "the images could not be decoded: the decoder stopped; save them again as standard JPEG or PNG files"
 TOO_SLOW = "the request takes too long to decode; save its images again as standard JPEG or PNG files"
 
