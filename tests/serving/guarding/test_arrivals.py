@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from prunus.serving.guarding.arrivals import (
+    AT_ONCE,
     EVICTION_SECONDS,
     GRACE_SECONDS,
     SILENT_SECONDS,
@@ -206,3 +207,25 @@ def test_slow_bodies_are_looked_for_while_there_are_any() -> None:
         return len(refused), stopped, arrivals._timer is not None
 
     assert asyncio.run(wait()) == (1, True, True)
+
+
+def test_many_slow_bodies_are_given_up_a_few_at_a_time_and_the_oldest_first() -> None:
+    clients = Clients()
+    for number in range(2 * AT_ONCE + 1):
+        clients.begin(str(number))
+    for count, more in ((AT_ONCE, True), (2 * AT_ONCE, True), (2 * AT_ONCE + 1, False)):
+        assert clients.arrivals.sweep(GRACE_SECONDS, GRACE_SECONDS) is more
+        assert list(clients.refused) == [str(number) for number in range(count)]
+
+
+def test_the_next_slow_bodies_are_given_up_soon() -> None:
+    async def refused_after(seconds: float) -> int:
+        arrivals = Arrivals(100, min_rate=10.0)
+        refused: list[Refusal] = []
+        loop = asyncio.get_running_loop()
+        for _ in range(3 * AT_ONCE):
+            arrivals.begin(loop, refused.append).began -= GRACE_SECONDS
+        await asyncio.sleep(SWEEP_SECONDS + seconds)
+        return len(refused)
+
+    assert asyncio.run(refused_after(0.6)) == 3 * AT_ONCE

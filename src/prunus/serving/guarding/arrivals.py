@@ -17,6 +17,8 @@ LARGE_SHARE = 1 / 64  # of all bytes: a body that holds more is large
 LARGE_POOL = 0.75  # of all bytes: what large bodies may hold together, so that there is always room for others
 SILENT_SECONDS = 0.05  # a client that sends as fast as it can does not pause for so long
 EVICTION_SECONDS = 0.25  # between two large bodies that are given up for another: clients may send theirs again
+AT_ONCE = 8  # bodies given up together, each of which takes about a millisecond; other requests come in between
+SOON_SECONDS = 0.05  # until the next ones are given up
 GiveUp = Callable[[Refusal], None]
 
 
@@ -111,14 +113,15 @@ class Arrivals:
         self.given_up += 1
         arrival.give_up(refusal)
 
-    def sweep(self, now: float, due: float) -> None:
-        """Give up all bodies that arrive too slowly."""
+    def sweep(self, now: float, due: float) -> bool:
+        """Give up bodies that arrive too slowly, the oldest first, and return whether there are more of them."""
         if now > due + LATE_SECONDS:  # the whole process was suspended, so no bytes could be read
             for arrival in self._all:
                 arrival.restart(now)
         slow = [each for each in self._all if each.rate(now) < self._min_rate and now - each.began >= GRACE_SECONDS]
-        for arrival in slow:
+        for arrival in slow[:AT_ONCE]:
             self.give_up(arrival, too_slow(self._min_rate))
+        return len(slow) > AT_ONCE
 
     def _is_large(self, count: int) -> bool:
         return count > self._max_bytes * LARGE_SHARE
@@ -148,14 +151,14 @@ class Arrivals:
             slowest = min(large, key=lambda each: self.useful_at(each, now))
             self.give_up(slowest, no_memory())
 
-    def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = loop.call_later(SWEEP_SECONDS, self._sweep_again, loop, loop.time() + SWEEP_SECONDS)
+    def _start_timer(self, loop: asyncio.AbstractEventLoop, seconds: float = SWEEP_SECONDS) -> None:
+        self._timer = loop.call_later(seconds, self._sweep_again, loop, loop.time() + seconds)
 
     def _sweep_again(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         self._timer = None
-        self.sweep(loop.time(), due)
+        more = self.sweep(loop.time(), due)
         if self._all:
-            self._start_timer(loop)
+            self._start_timer(loop, SOON_SECONDS if more else SWEEP_SECONDS)
 
 
 def no_memory() -> Refusal:
