@@ -1,6 +1,7 @@
 """Connections with time and size limits, which web servers usually leave to a proxy."""
 
 import asyncio
+import heapq
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from prunus.serving.refusals import Refusal, overloaded
 
 MAX_HEAD_BYTES = 64 * 1024  # request line and headers
 MAX_AHEAD = 100  # pipelined requests without a response; a single read may contain thousands
+PIECE_BYTES = 64 * 1024  # a body reaches the application in pieces of this size: each one wakes up its task
+EVICTED_AT_ONCE = 16  # looking at all connections for each new one would take a fifth of a core
+IDLE_SECONDS = 1.0  # without use; only such connections are closed before their place is needed
 HEALTH = b"/health"
 CROWDED = "too many connections are open"
 
@@ -53,6 +57,7 @@ class GuardedConnection(HttpToolsProtocol):
         self._aborted = False
         self._arrival: Arrival | None = None
         self._held_bytes = 0
+        self._piece = bytearray()
         self.address = address_of(self.client)
         self.guard.quotas.open(self.address)
         self._start_timer(self.guard.request_seconds)
@@ -82,6 +87,7 @@ class GuardedConnection(HttpToolsProtocol):
             return
         self._active_at = self.loop.time()
         self._head_bytes = 0
+        self._piece.clear()
         if self._crowded:
             self._crowded = not self._make_room()
         refusal = self._refusal()
@@ -94,9 +100,11 @@ class GuardedConnection(HttpToolsProtocol):
 
     @override
     def on_body(self, body: bytes) -> None:
-        """Count the bytes of a body, which do not belong to a head."""
+        """Count the bytes of a body, which do not belong to a head, and collect small pieces of it."""
         self._head_bytes = 0
-        super().on_body(body)
+        self._piece += body
+        if len(self._piece) >= PIECE_BYTES:
+            self._hand_on_piece()
         if self._arrival is None:
             return
         self._held_bytes += len(body)
@@ -108,6 +116,7 @@ class GuardedConnection(HttpToolsProtocol):
     @override
     def on_message_complete(self) -> None:
         self._end_arrival()
+        self._hand_on_piece()
         super().on_message_complete()
 
     @override
@@ -178,6 +187,11 @@ class GuardedConnection(HttpToolsProtocol):
             return refusal
         return quotas.too_many_bytes(self.address) or quotas.too_much_cpu(self.address, self.loop.time())
 
+    def _hand_on_piece(self) -> None:
+        if self._piece:
+            super().on_body(bytes(self._piece))
+            self._piece.clear()
+
     def _end_arrival(self) -> None:
         if self._arrival is not None:
             self.guard.arrivals.end(self._arrival)
@@ -198,14 +212,14 @@ class GuardedConnection(HttpToolsProtocol):
         left = [other for other in self.connections if isinstance(other, GuardedConnection) and not other._aborted]
         if len(left) <= self.guard.max_connections:
             return True
-        return evict_one((other for other in left if other is not self), self.loop.time())
+        return evict_some((other for other in left if other is not self), self.loop.time())
 
     def _keep_quota(self) -> bool:
         """Close the connection of least use of an address with too many, and return whether that was possible."""
         if self.guard.quotas.too_many_connections(self.address) is None:
             return True
         others = (other for other in self.connections if isinstance(other, GuardedConnection) and other is not self)
-        return evict_one((other for other in others if other.address == self.address), self.loop.time())
+        return evict_some((other for other in others if other.address == self.address), self.loop.time())
 
     def _start_timer(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._check_idle, self.loop.time() + seconds)
@@ -221,16 +235,18 @@ class GuardedConnection(HttpToolsProtocol):
             self._start_timer(max(rest, 0.1))
 
 
-def evict_one(connections: Iterable[GuardedConnection], now: float) -> bool:
-    """Close the connection of least use, and return whether there was one.
+def evict_some(connections: Iterable[GuardedConnection], now: float) -> bool:
+    """Close the connection of least use and a few more that are of no use, and return whether there was one.
 
     The longest idle one goes first, and a body that arrives too slowly counts as idle from its start. Then the slowest
     of the bodies that arrive in time follow. A connection with a complete request is never closed.
     """
-    evictable = [each for each in connections if each.evictable]
-    if evictable:
-        min(evictable, key=lambda each: each.useful_at(now)).evict()
-    return bool(evictable)
+    uses = ((each.useful_at(now), number, each) for number, each in enumerate(connections) if each.evictable)
+    least = heapq.nsmallest(EVICTED_AT_ONCE, uses)  # the number decides between equal ones: connections have no order
+    for number, ((used_at, _), _, connection) in enumerate(least):
+        if number == 0 or used_at < now - IDLE_SECONDS:
+            connection.evict()
+    return bool(least)
 
 
 def guarded(guard: Guard) -> type[GuardedConnection]:
