@@ -146,6 +146,25 @@ def test_windows_are_prepared_for_every_pixel_of_the_lattice() -> None:
     assert cost.load_seconds == pytest.approx(prod((5, 5, 64, 64)) * 5e-9)
 
 
+def test_loading_a_convolution_takes_its_windows_and_its_kernels() -> None:
+    """A byte of each kernel for each of five domains and once for all, and two bits for every tap and pixel."""
+    (conv,) = make_graph(LAYER)
+    assert isinstance(conv, Conv)
+    few, many, small = (
+        operation_cost(conv, [(3, side, side)], (4, side, side), replace(CLAIMS, domains=5, kept={"layer": kept}))
+        for side, kept in ((64, 4), (64, 12), (8, 4))
+    )
+    assert many.load_bytes - few.load_bytes == (12 - 4) * (5 + 1)
+    assert few.load_bytes > 9 * 64 * 64 / 8
+    seconds = few.load_seconds - small.load_seconds
+    assert seconds == pytest.approx(2 * 9 * (lattice_pixels(conv, 64) - lattice_pixels(conv, 8)) * 5e-9)
+
+
+def lattice_pixels(conv: Conv, side: int) -> int:
+    _, rows, columns = lattice(conv, (3, side, side), (4, side, side))
+    return rows * columns
+
+
 def test_the_first_excess_is_named_with_what_is_allowed() -> None:
     allowed = allowed_cost(100_000_000)
     assert allowed == Cost(3.0, 600e6, 10.0, 1300e6)

@@ -1,5 +1,7 @@
 """What a graph builder knows of a traced network."""
 
+from typing import cast
+
 import numpy as np
 import torch
 from torch import fx
@@ -46,6 +48,15 @@ def test_sizes_are_known_but_for_the_number_of_images() -> None:
     builder, nodes = _builder(lambda m, x: mean(m.a(x)) * x.size(2) * x.size(0))
     assert builder.evaluate(nodes["size"]) == [9, 9]
     assert builder.evaluate(nodes["size_1"]) == [None, None]
+
+
+def test_a_parameter_that_is_read_directly_is_the_domains_own_or_the_networks() -> None:
+    builder, nodes = _builder(lambda m, x: mean(m.a(x)) * cast(torch.Tensor, m.a.bias).sum())
+    (read,) = (node for node in nodes.values() if node.op == "get_attr")
+    first, second = builder.evaluate(read)
+    torch.testing.assert_close(second, first + 1)
+    cast(dict[str, torch.Tensor], builder.domains[0]).pop("a.bias")
+    torch.testing.assert_close(builder.evaluate(read)[0], first)
 
 
 def test_what_changes_nothing_is_not_added() -> None:

@@ -33,6 +33,11 @@ def test_an_attack_that_nobody_notices_misses_no_target() -> None:
     assert missed_targets({"texts": calm()}) == []
 
 
+def test_the_documentation_states_the_memory_that_the_benchmark_allows() -> None:
+    page = Path(__file__).parents[2] / "docs/serving.md"
+    assert f"must stay below {MAX_MEMORY_MB:,} MB" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("row", "memory", "said"),
     [

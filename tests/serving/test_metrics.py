@@ -9,7 +9,7 @@ def _values(metrics: Metrics) -> dict[str, float]:
 
 
 def test_requests_images_and_seconds_are_counted_by_domain() -> None:
-    metrics = Metrics(lambda: 3, lambda: 4096)
+    metrics = Metrics(lambda: 3, lambda: 4096, lambda: 5)
     metrics.answer("birds", 200, 2, 0.004)
     metrics.answer("birds", 200, 1, 0.02)
     metrics.answer("birds", 422, 0, 0.5)
@@ -21,10 +21,11 @@ def test_requests_images_and_seconds_are_counted_by_domain() -> None:
     assert values['prunus_request_seconds_bucket{domain="birds",le="0.005"}'] == 1
     assert values['prunus_request_seconds_bucket{domain="birds",le="0.025"}'] == 2
     assert (values["prunus_queue_requests"], values["prunus_held_bytes"]) == (3, 4096)
+    assert values["prunus_given_up_requests"] == 5
 
 
 def test_batches_and_restarted_decoders_are_counted() -> None:
-    metrics = Metrics(lambda: 0, lambda: 0)
+    metrics = Metrics(lambda: 0, lambda: 0, lambda: 0)
     assert _values(metrics)["prunus_decoder_restarts_total"] == 0
     metrics.decoder_restart()
     metrics.batch(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ import httpx
 import pytest
 
 from prunus.runtime.predictor import Predictor
+from prunus.serving.server import skip_loaded_objects
 from tests.makers.live_service import half_request, picture, write_model
 
 
@@ -122,6 +124,16 @@ def _complaint(*arguments: str | Path) -> str:
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert done.stderr.startswith("error: ")
     return done.stderr
+
+
+def test_the_garbage_collector_skips_what_is_loaded_while_a_service_runs() -> None:
+    before = gc.get_freeze_count()
+    skip_loaded_objects()
+    try:
+        assert gc.get_freeze_count() > before + 10_000
+        assert len(gc.get_objects()) < 1000
+    finally:
+        gc.unfreeze()
 
 
 def test_a_port_in_use_is_said_in_one_line(model: Path) -> None:

@@ -14,9 +14,10 @@ class Metrics:
     Args:
         waiting: returns the number of requests that are read but not yet answered.
         held: returns the number of bytes that requests hold.
+        given_up: returns the number of requests that were given up while they arrived.
     """
 
-    def __init__(self, waiting: Callable[[], float], held: Callable[[], float]) -> None:
+    def __init__(self, waiting: Callable[[], float], held: Callable[[], float], given_up: Callable[[], float]) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._requests = Counter(
@@ -39,6 +40,7 @@ class Metrics:
         for name, text, value in (
             ("prunus_queue_requests", "Requests that are read but not yet answered.", waiting),
             ("prunus_held_bytes", "Bytes that requests hold.", held),
+            ("prunus_given_up_requests", "Requests that arrived too slowly, or made room for others.", given_up),
         ):
             Gauge(name, text, registry=self._registry).set_function(value)
 

@@ -60,7 +60,7 @@ def make_service(name: str, predictor: Predictor, settings: ServeSettings, examp
         settings.batch_ms / 1000,
         admission.expects_more,
     )
-    metrics = Metrics(lambda: admission.requests, lambda: admission.bytes)
+    metrics = Metrics(lambda: admission.requests, lambda: admission.bytes, lambda: admission.arrivals.given_up)
     batcher.on_batch = metrics.batch
     domains = describe_domains(name, predictor.bundle, settings, examples)
     limits = Limits(settings.max_images, settings.max_pixels, settings.decode_seconds, settings.request_seconds)

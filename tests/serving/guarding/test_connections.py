@@ -7,12 +7,15 @@ import contextlib
 import socket
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from prunus.serving.guarding.connections import GuardedConnection
+from prunus.serving.guarding.connections import GuardedConnection, evict_some
 from prunus.serving.routes.examples import Example
 from tests.makers.live_service import Live, half_request, live_service, picture, read_all, until, upload
 
@@ -186,6 +189,65 @@ def test_a_body_that_waits_behind_another_request_is_not_slow(tmp_path: Path, mo
         time.sleep(1.2)
         client.sendall(second[-10:])
         assert _read_response(client).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_body_that_comes_in_small_parts_wakes_up_its_request_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces: list[int] = []
+    on_body = HttpToolsProtocol.on_body
+
+    def counting(connection: HttpToolsProtocol, body: bytes) -> None:
+        pieces.append(len(body))
+        on_body(connection, body)
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_body", counting)
+    request = upload(picture(1))
+    start = request.index(b"\r\n\r\n") + 4
+    with live_service(tmp_path) as live, live.connect() as client:
+        pieces.clear()  # of the check of the server's hooks
+        client.sendall(request[:start])
+        for offset in range(start, len(request), 100):
+            client.sendall(request[offset : offset + 100])
+            time.sleep(0.002)
+        assert _read_response(client).startswith(b"HTTP/1.1 200 ")
+        assert pieces == [len(request) - start]
+        large = upload(picture(1), padding=300_000)
+        client.sendall(large)
+        assert b"HTTP/1.1 415 " in client.recv(65536)
+        assert sum(pieces[1:]) == len(large) - large.index(b"\r\n\r\n") - 4
+        assert max(pieces) < 300_000  # it is not collected as a whole
+
+
+@dataclass
+class FakeConnection:
+    """A connection that was last of use at some moment."""
+
+    used_at: float
+    evictable: bool = True
+    evicted: bool = False
+
+    def useful_at(self, _now: float) -> tuple[float, float]:
+        return self.used_at, 0.0
+
+    def evict(self) -> None:
+        self.evicted = True
+
+
+def _evicted(*connections: FakeConnection) -> list[int]:
+    assert evict_some(cast(list[GuardedConnection], connections), now=100.0) == any(
+        connection.evictable for connection in connections
+    )
+    return [number for number, connection in enumerate(connections) if connection.evicted]
+
+
+def test_connections_of_no_use_make_room_together_and_useful_ones_one_at_a_time() -> None:
+    idle = [FakeConnection(90 - number) for number in range(40)]
+    assert _evicted(*idle) == list(range(24, 40))
+    assert _evicted(*(FakeConnection(99.5 + number / 100) for number in range(40))) == [0]
+    assert _evicted(FakeConnection(100), FakeConnection(98), FakeConnection(99.9), FakeConnection(97)) == [1, 3]
+    assert _evicted(FakeConnection(50, evictable=False), FakeConnection(60), FakeConnection(99.5)) == [1]
+    assert _evicted(FakeConnection(50, evictable=False)) == []
 
 
 def _read_now(connection: socket.socket) -> bytes:
