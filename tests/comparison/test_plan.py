@@ -151,11 +151,12 @@ def test_unknown_keys_of_a_grid_are_refused(recipe: Recipe) -> None:
         plan_trials(recipe, Choices(grid=("training.lrr=1",)))
 
 
-def test_domains_without_labelled_images_of_the_split_are_refused(make_domain: Callable[..., Path]) -> None:
-    domains = [str(make_domain("one", train=4)), str(make_domain("two", train=4, test=0))]
-    content = parse_recipe({"backbone": "wrn14_2", "domains": domains})
-    check_data(content, "train")
-    with pytest.raises(DataError, match="the test images of 'two' are missing or have no labels; use --split validat"):
-        check_data(content, "test")
+def test_data_without_any_labelled_image_of_the_split_is_refused(make_domain: Callable[..., Path]) -> None:
+    one, two, three = (str(make_domain(name, train=4, test=test)) for name, test in (("one", 2), ("two", 0), ("3", 0)))
+    check_data(parse_recipe({"backbone": "wrn14_2", "domains": [two, three]}), "train")
+    check_data(parse_recipe({"backbone": "wrn14_2", "domains": [two, one]}), "test")  # one of them can be measured
+    missing = "the test images of 'two', '3' are missing or have no labels; use --split validation"
+    with pytest.raises(DataError, match=missing):
+        check_data(parse_recipe({"backbone": "wrn14_2", "domains": [two, three]}), "test")
     with pytest.raises(UnknownNameError, match="unknown split 'tset'"):
-        check_data(content, "tset")
+        check_data(parse_recipe({"backbone": "wrn14_2", "domains": [one]}), "tset")

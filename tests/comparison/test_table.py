@@ -12,6 +12,7 @@ from prunus.comparison.table import is_complete, tabulate, tabulate_sweep, write
 from prunus.measure.comparison import Comparison
 from prunus.measure.evaluation import Evaluation
 from prunus.recipes import parse_recipe
+from prunus.report.comparison import to_csv, to_markdown
 from tests.makers.run_folders import results
 
 RECIPE = parse_recipe({"backbone": "wrn14_2", "domains": ["birds", "flowers"], "seed": 4, "training": {"epochs": 3}})
@@ -165,3 +166,17 @@ def test_a_sweep_has_no_scores_and_names_the_rows_of_its_fronts() -> None:
     sweep = tabulate_sweep(SEEDED, _seeded(), RECIPE, "test")
     assert all(row.scores is None for row in sweep.rows)
     assert sweep.fronts == {"stored_bytes": ("union-0.5", "finetune"), "macs_ratio": ("union-0.5", "finetune")}
+
+
+def test_a_domain_that_some_row_lacks_is_in_no_row_and_named_below_the_table() -> None:
+    rows = {name: _measured(name, None, 0.8, 0.6) for name in ("finetune", "feature")}
+    partial = rows["finetune"].model_dump(mode="json")
+    del partial["domains"]["flowers"]
+    rows["finetune"] = Evaluation.model_validate(partial | {"unmeasured": {"flowers": "flowers has no test images"}})
+    entries = [ENTRIES[0], ENTRIES[3]]
+    swept = tabulate_sweep(entries, Outcome(rows, {}), RECIPE, "test")
+    assert swept.domains == ("birds",)
+    assert swept.unmeasured == {"flowers": "flowers has no test images"}
+    assert to_markdown(swept).endswith("skipped: flowers has no test images\n")
+    assert "flowers" not in to_csv(swept)
+    assert _comparison().unmeasured == {}

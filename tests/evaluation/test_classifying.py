@@ -11,7 +11,7 @@ from prunus.arrays import Bytes, Floats
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import DomainChoice
 from prunus.errors import DataError
-from prunus.evaluation.classifying import classify_domains, locate
+from prunus.evaluation.classifying import Answers, Unmeasured, classify_domains, classify_measurable, locate
 from prunus.evaluation.subject import Subject
 from prunus.images import Preprocess
 from prunus.measure.cost import CostReport
@@ -52,6 +52,28 @@ def test_a_split_is_read_and_crops_come_from_the_recipe_or_the_caller(make_domai
     assert answer.crops == 10
     (answer,) = classify_domains(subject, "train")
     assert len(answer.images) > 2
+
+
+def test_a_domain_without_images_in_the_split_is_skipped_and_the_others_are_measured(
+    make_domain: Callable[..., Path],
+) -> None:
+    subject = _subject(make_domain("none", test=0), make_domain("two", test=1))
+    empty, measured = classify_measurable(subject, "test")
+    assert isinstance(empty, Unmeasured)
+    assert empty.domain == "none"
+    assert "domain 'none'" in empty.reason
+    assert "has no test images; add some as test/<class>/<image>" in empty.reason
+    assert isinstance(measured, Answers)
+    assert (measured.domain, len(measured.images)) == ("two", 2)
+    with pytest.raises(DataError, match="has no test images"):  # a submission needs every image
+        list(classify_domains(subject, "test", unlabelled=True))
+
+
+def test_a_damaged_image_is_no_reason_to_skip_a_domain(make_domain: Callable[..., Path]) -> None:
+    folder = make_domain("one", test=2)
+    (folder / "test" / "a" / "0.png").write_bytes(b"no image")
+    with pytest.raises(DataError):
+        list(classify_measurable(_subject(folder), "test", use_cache=False))
 
 
 def test_other_classes_than_the_models_are_refused(make_domain: Callable[..., Path]) -> None:

@@ -8,7 +8,8 @@ import pytest
 from prunus.arrays import Bytes, Floats
 from prunus.bundle.manifest import DomainEntry
 from prunus.data.loading import ImageSet
-from prunus.evaluation.classifying import Answers
+from prunus.errors import DataError
+from prunus.evaluation.classifying import Answers, Unmeasured
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import Subject
 from prunus.images import Preprocess
@@ -127,6 +128,23 @@ def test_scores_divide_by_the_mean_macs_and_by_the_params_without_a_source_domai
     feature = 2 * 1000 * 0.25**2
     expected = score / results.macs_ratio * score / results.params_ratio / feature**2
     assert results.scores.s_e == pytest.approx(expected)
+
+
+def test_a_domain_that_was_not_measured_is_named_and_is_part_of_no_mean_or_score() -> None:
+    subject = _subject(domains=_domains(finetune_accuracy=0.5))
+    results = evaluation_of(subject, "test", [ANSWERS[0], Unmeasured("b", "it has no test images")])
+    assert results.unmeasured == {"b": "it has no test images"}
+    assert list(results.domains) == ["a"]
+    assert results.mean_accuracy == 0.75
+    assert results.scores is None  # they add up points of all domains
+    assert results.union == 15 / 40  # the model serves all domains
+    assert evaluation_of(subject, "test", ANSWERS).unmeasured == {}
+
+
+def test_without_any_measured_domain_there_is_no_result() -> None:
+    unmeasured = [Unmeasured("a", "domain 'a' has no test images"), Unmeasured("b", "nor has 'b'")]
+    with pytest.raises(DataError, match=r"^domain 'a' has no test images \(the same goes for b\)$"):
+        evaluation_of(_subject(), "test", unmeasured)
 
 
 def test_frozen_features_are_measured_on_the_same_images_and_crops_where_they_are_known() -> None:

@@ -91,5 +91,23 @@ def test_what_went_wrong_is_said_with_a_remedy() -> None:
     assert "S 1234, S_O 2\n" in text
 
 
+def test_below_the_table_is_one_line_unless_an_explanation_is_asked_for() -> None:
+    limit = {"name": "kernels", "domain": None, "used": 18_828, "limit": 18_828, "kept": True}
+    evaluation = _evaluation("exact", 0.25, budget_kept=True, limits=[limit])
+    line = "0.90 MB on disk, dense backbone 2.70 MB; budget kept: 18,828 of 18,828 kernels"
+    assert len(line) < 80
+    assert _text(results_view(evaluation)).splitlines()[-1] == line
+    assert _text(results_view(evaluation)).splitlines()[-2].startswith("└")
+    explained = _text(results_view(evaluation, explain=True))
+    assert explained.splitlines()[-1] == line
+    for word in ("accuracy:", "kernels used:", "computation:", "parameters: 50.0 %", "sparsity (", "1 bit per switch"):
+        assert word in explained
+
+
+def test_a_skipped_domain_is_named_above_the_table() -> None:
+    text = _text(results_view(_evaluation(unmeasured={"signs": "domain 'signs' has no test images"})))
+    assert text.splitlines()[1] == "skipped: domain 'signs' has no test images"
+
+
 def test_without_a_model_file_the_counted_bytes_are_shown() -> None:
     assert "0.88 MB" in _text(results_view(_evaluation(model_bytes=None)))

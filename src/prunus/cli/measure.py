@@ -32,6 +32,7 @@ def evaluate(
     crops: CropsOption = None,
     device: Device = "auto",
     no_cache: NoCache = False,
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure the accuracy, kernel usage, computation and size of a run or a model file.
@@ -40,7 +41,7 @@ def evaluate(
     """
     with waiting(f"measuring {target}"):
         results = prunus.evaluate(target, split, data, CROPS[crops] if crops else None, device, not no_cache)
-    show(results, as_json, results_view(results))
+    show(results, as_json, results_view(results, explain=explain))
 
 
 def bench(

@@ -78,15 +78,15 @@ def plan_trials(recipe: Recipe, choices: Choices, required: Sequence[str] = ()) 
 
 
 def check_data(recipe: Recipe, split: str) -> None:
-    """Refuse domains that cannot be measured before anything is trained."""
+    """Refuse to train if no domain could be measured afterwards; domains without labelled images are skipped then."""
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     for choice in recipe.domains:
         items = open_domain(choice, recipe.training.validation_share).split(split)
-        if not items or any(item.label == UNLABELLED for item in items):
-            raise DataError(
-                f"the {split} images of {choice.name!r} are missing or have no labels; use --split validation"
-            )
+        if items and all(item.label != UNLABELLED for item in items):
+            return
+    names = ", ".join(repr(choice.name) for choice in recipe.domains)
+    raise DataError(f"the {split} images of {names} are missing or have no labels; use --split validation")
 
 
 def changed_options(recipe: Recipe) -> dict[str, JsonValue]:

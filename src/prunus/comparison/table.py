@@ -55,14 +55,26 @@ def _table(entries: Sequence[Entry], outcome: Outcome, recipe: Recipe, split: st
         if results := outcome.results.get(entry.name):
             row = ComparisonRow.of(entry.group, results, entry.options, score(results))
             groups.setdefault(entry.group, {})[entry.recipe.seed] = row
+    unmeasured = _unmeasured(recipe, list(outcome.results.values()))
     return Comparison(
-        domains=tuple(choice.name for choice in recipe.domains),
+        domains=tuple(choice.name for choice in recipe.domains if choice.name not in unmeasured),
         backbone=recipe.backbone.name,
         split=split,
         settings=recipe.model_dump(mode="json", exclude={"domains", "method", "sharing", "budget"}),
         rows=tuple(over_seeds(rows) for rows in groups.values()),
         failed=outcome.failed,
+        unmeasured=unmeasured,
     )
+
+
+def _unmeasured(recipe: Recipe, results: Sequence[Evaluation]) -> dict[str, str]:
+    """Return the domains without an accuracy in some row -> why."""
+    reasons: dict[str, str] = {}
+    for choice in recipe.domains:
+        if any(choice.name not in measured.domains for measured in results):
+            told = (measured.unmeasured.get(choice.name) for measured in results)
+            reasons[choice.name] = next(filter(None, told), "some runs were measured without it")
+    return reasons
 
 
 def _mean_accuracies(entries: Sequence[Entry], outcome: Outcome, group: str) -> list[float]:

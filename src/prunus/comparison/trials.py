@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from prunus.comparison.plan import Entry
 from prunus.errors import RecipeError
-from prunus.evaluation.classifying import classify_domains
+from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import open_subject
 from prunus.files import write_json
@@ -68,7 +68,7 @@ class Trial:
             Observers(observers).noted(warning)
         train_or_continue(recipe, files.path, observers, self.device, self.use_cache)
         subject = open_subject(files.path, self.device)
-        results = evaluation_of(subject, self.split, classify_domains(subject, self.split, use_cache=self.use_cache))
+        results = evaluation_of(subject, self.split, classify_measurable(subject, self.split, use_cache=self.use_cache))
         trained = settled_like(recipe, subject.recipe)
         epochs = files.epochs()
         seconds = epochs[-1].seconds if epochs else 0.0

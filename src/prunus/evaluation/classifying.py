@@ -33,6 +33,50 @@ class Answers:
         return float((self.labels == self.images.labels).mean())
 
 
+@dataclass(frozen=True)
+class Unmeasured:
+    """A domain that cannot be measured, and why."""
+
+    domain: str
+    reason: str
+
+
+class _NothingToMeasureError(DataError):
+    """A domain without labelled images in a split."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What to classify, and how."""
+
+    subject: Subject
+    split: str
+    data: str | Path | None
+    crops: Crops | None
+    cache: Path | None
+    unlabelled: bool
+
+    def answer(self, choice: DomainChoice) -> Answers:
+        """Classify the images of one domain."""
+        recipe = self.subject.recipe
+        entry = self.subject.domains[choice.name]
+        domain = open_domain(locate(choice, self.data), recipe.training.validation_share)
+        if domain.classes != entry.classes:
+            raise DataError(
+                f"the classes of domain {choice.name!r} in {domain.source.path} are not those the model was trained on"
+            )
+        if not self.unlabelled:
+            _check_labels(domain, self.split)
+        skip_bad = recipe.skip_bad_images and not self.unlabelled
+        images = load_images(domain, self.split, entry.preprocess, skip_bad, self.cache)
+        if images.was_damaged:
+            warnings.warn(damaged_entry(choice.name, self.split), stacklevel=2)
+        count = num_crops(self.crops or recipe.evaluation.crops, choice.mirrored, entry.preprocess)
+        classifier = self.subject.classifier(choice.name)
+        labels = classify(classifier, images, entry.preprocess, count, recipe.evaluation.batch_size)
+        return Answers(choice.name, labels, images, count)
+
+
 def classify_domains(
     subject: Subject,
     split: str,
@@ -48,26 +92,25 @@ def classify_domains(
         crops: how many crops of an image to average (default: the recipe's).
         unlabelled: classify images without labels too; an unreadable image is then an error.
     """
-    recipe = subject.recipe
-    cache = default_cache() if use_cache else None
-    for choice in recipe.domains:
-        entry = subject.domains[choice.name]
-        domain = open_domain(locate(choice, data), recipe.training.validation_share)
-        if domain.classes != entry.classes:
-            raise DataError(
-                f"the classes of domain {choice.name!r} in {domain.source.path} are not those the model was trained on"
-            )
-        if not unlabelled:
-            _check_labels(domain, split)
-        skip_bad = recipe.skip_bad_images and not unlabelled
-        images = load_images(domain, split, entry.preprocess, skip_bad, cache)
-        if images.was_damaged:
-            warnings.warn(damaged_entry(choice.name, split), stacklevel=2)
-        count = num_crops(crops or recipe.evaluation.crops, choice.mirrored, entry.preprocess)
-        labels = classify(
-            subject.classifier(choice.name), images, entry.preprocess, count, recipe.evaluation.batch_size
-        )
-        yield Answers(choice.name, labels, images, count)
+    task = _Task(subject, split, data, crops, default_cache() if use_cache else None, unlabelled)
+    for choice in subject.recipe.domains:
+        yield task.answer(choice)
+
+
+def classify_measurable(
+    subject: Subject,
+    split: str,
+    data: str | Path | None = None,
+    crops: Crops | None = None,
+    use_cache: bool = True,
+) -> Iterator[Answers | Unmeasured]:
+    """Classify a split of every domain that has labelled images in it, and yield why the others are skipped."""
+    task = _Task(subject, split, data, crops, default_cache() if use_cache else None, unlabelled=False)
+    for choice in subject.recipe.domains:
+        try:
+            yield task.answer(choice)
+        except _NothingToMeasureError as error:
+            yield Unmeasured(choice.name, str(error))
 
 
 def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
@@ -86,8 +129,14 @@ def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
 
 
 def _check_labels(domain: Domain, split: str) -> None:
-    if any(item.label == UNLABELLED for item in domain.split(split)):
-        raise DataError(
+    items = domain.split(split)
+    if not items:
+        raise _NothingToMeasureError(
+            f"domain {domain.name!r} ({domain.source.path}) has no {split} images; "
+            f"add some as {split}/<class>/<image>, or measure on another split"
+        )
+    if any(item.label == UNLABELLED for item in items):
+        raise _NothingToMeasureError(
             f"the {split} images of {domain.name!r} have no labels; write a submission with prunus submit, "
             f"or add the labels as annotations/{domain.name}_test.json"
         )

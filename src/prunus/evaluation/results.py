@@ -1,10 +1,11 @@
 """Fill in the results of an evaluation."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from prunus.config import Recipe
-from prunus.evaluation.classifying import Answers
+from prunus.errors import DataError
+from prunus.evaluation.classifying import Answers, Unmeasured
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.subject import Subject
 from prunus.measure.accuracy import classify
@@ -14,12 +15,20 @@ from prunus.measure.score import Scores, decathlon_score, efficiency_scores
 from prunus.methods.table import choose_method
 
 
-def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers]) -> Evaluation:
-    """Combine the answers of a subject with its costs."""
+def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers | Unmeasured]) -> Evaluation:
+    """Combine the answers of a subject with its costs; at least one domain must have been measured."""
     recipe = subject.recipe
     costs = subject.costs
     chosen = choose_method(recipe)
-    domains = {answer.domain: _domain_result(answer, subject) for answer in answers}
+    domains: dict[str, DomainResult] = {}
+    unmeasured: dict[str, str] = {}
+    for answer in answers:
+        if isinstance(answer, Unmeasured):
+            unmeasured[answer.domain] = answer.reason
+        else:
+            domains[answer.domain] = _domain_result(answer, subject)
+    if not domains:
+        raise DataError(_nothing_measured(unmeasured))
     accuracies = [domain.accuracy for domain in domains.values()]
     limits = limits_used(recipe, costs, subject.model_bytes)
     return Evaluation(
@@ -47,7 +56,13 @@ def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers]) -> E
         scores=_scores(recipe, accuracies, costs),
         budget_kept=None if limits is None else all(limit.kept for limit in limits),
         limits=limits or (),
+        unmeasured=unmeasured,
     )
+
+
+def _nothing_measured(reasons: Mapping[str, str]) -> str:
+    first, *others = reasons.values()
+    return f"{first} (the same goes for {', '.join(list(reasons)[1:])})" if others else first
 
 
 def _domain_result(answers: Answers, subject: Subject) -> DomainResult:
@@ -75,10 +90,10 @@ def _frozen_accuracy(answers: Answers, subject: Subject) -> float | None:
 
 
 def _scores(recipe: Recipe, accuracies: Sequence[float], costs: CostReport) -> Scores | None:
-    """Compute the scores if the recipe names the accuracies that they compare with."""
+    """Compute the scores if the recipe names the accuracies that they compare with, and every domain was measured."""
     finetuned = [choice.finetune_accuracy for choice in recipe.domains if choice.finetune_accuracy is not None]
     feature = [choice.feature_accuracy for choice in recipe.domains if choice.feature_accuracy is not None]
-    if len(finetuned) < len(recipe.domains):
+    if min(len(finetuned), len(accuracies)) < len(recipe.domains):
         return None
     feature_score = decathlon_score(feature, finetuned) if len(feature) == len(finetuned) else None
     score = decathlon_score(accuracies, finetuned)

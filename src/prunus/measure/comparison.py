@@ -80,6 +80,7 @@ class Comparison(Result):
     Args:
         settings: the recipe without its domains, method, sharing loss and budget.
         failed: name of a run -> why it could not be trained.
+        unmeasured: domains without labelled images in this split -> why they were skipped.
     """
 
     domains: tuple[str, ...]
@@ -88,6 +89,7 @@ class Comparison(Result):
     settings: dict[str, JsonValue] = Field(default_factory=dict)
     rows: tuple[ComparisonRow, ...]
     failed: dict[str, str] = Field(default_factory=dict)
+    unmeasured: dict[str, str] = Field(default_factory=dict)
 
 
 class Sweep(Comparison):

@@ -9,8 +9,8 @@ from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
 from prunus.runtime.predictor import Prediction
 
-# the last four only by `demo` and `compare`; the first two are missing in files of earlier versions
-ADDED = ("budget_kept", "limits", "baselines", "example", "seconds", "recipe")
+# the last four only where somebody measured or recorded them; the first three are missing in files of earlier versions
+ADDED = ("budget_kept", "limits", "unmeasured", "baselines", "example", "seconds", "recipe")
 
 
 class DomainResult(Result):
@@ -57,9 +57,10 @@ class Evaluation(Result):
         stored_bytes: size of everything the domains need, counted by the same rule for all methods.
         budget_kept: whether every limit is kept; None where the method has no budget.
         limits: every limit and what is used of it; methods other than `exact` limit the kernels of each domain.
-        baselines: other runs that `demo` measured for comparison.
-        seconds: training time, added by `compare`.
-        recipe: the recipe as it was trained, added by `compare`.
+        unmeasured: domains without labelled images in this split -> why they were skipped; no mean contains them.
+        baselines: other models that were measured with the run for comparison.
+        seconds: training time, in the results that a run folder holds.
+        recipe: the recipe as it was trained, in the results that a run folder holds.
     """
 
     method: str
@@ -86,6 +87,7 @@ class Evaluation(Result):
     scores: Scores | None = None
     budget_kept: bool | None = None
     limits: tuple[LimitUse, ...] = ()
+    unmeasured: dict[str, str] = Field(default_factory=dict)
     baselines: dict[str, Evaluation] = Field(default_factory=dict)
     example: Example | None = None
     seconds: Amount | None = None

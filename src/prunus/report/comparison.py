@@ -161,12 +161,13 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
 
 
 def table_notes(comparison: Comparison) -> list[str]:
-    """Explain the signs that occur in a table."""
+    """Explain the signs that occur in a table, and name the domains that are not in it."""
     notes = [OVER_NOTE] if any(row.is_over_budget for row in comparison.rows) else []
     seeds = max((row.seeds for row in comparison.rows if row.spread), key=len, default=())
     if seeds:
         listed = ", ".join(map(str, seeds))
         notes.append(f"mean ± standard deviation over the seeds {listed} (n = {len(seeds)})")
+    notes += [f"skipped: {shown(reason)}" for reason in comparison.unmeasured.values()]
     return notes
 
 

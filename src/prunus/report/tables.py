@@ -23,13 +23,18 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def results_view(results: Evaluation, baseline: Evaluation | None = None) -> Group:
-    """Show the accuracy and cost of every domain, the accuracy of frozen features if it is known, and the total cost.
+def results_view(results: Evaluation, baseline: Evaluation | None = None, explain: bool = False) -> Group:
+    """Show the accuracy and cost of every domain, and below them the size and the budget in one line.
 
     Args:
         baseline: a run of the method "feature" (default: what was fitted to the frozen features of the run).
+        explain: also say what each number counts, with those that the table leaves out.
     """
-    return Group(plain_text(_title(results), style="bold"), _table(results, baseline), plain_text(*_notes(results)))
+    title = plain_text(_title(results), style="bold")
+    notes = [plain_text(note) for note in _notes(results)]
+    explanations = [plain_text(line) for line in _explanations(results)] if explain else []
+    summary = plain_text(f"{_size(results)}{_budget(results)}")
+    return Group(title, *notes, _table(results, baseline), *explanations, summary)
 
 
 def _table(results: Evaluation, baseline: Evaluation | None) -> PlainTable:
@@ -62,28 +67,44 @@ def _title(results: Evaluation) -> str:
 
 
 def _notes(results: Evaluation) -> list[str]:
-    size = f"to store: {megabytes(results.stored_bytes)}"
-    if results.model_bytes is not None:
-        size = f"on disk: {megabytes(results.model_bytes)}"
-    lines = [
-        f"parameters: {percent(results.params_ratio)} of the backbone's convolution weights "
-        "(weights that any domain uses, plus 1 bit per switch and domain)",
-        f"{size} with all norms and classifiers; the dense backbone alone takes {megabytes(results.dense_bytes)}",
-        f"computation: share of the backbone's {results.dense_macs / 1e6:.1f} M convolution MACs per image; "
-        f"mean including an unpruned source domain: {percent(results.macs_ratio_with_source)}",
-        f"sparsity (kernels that no domain uses, mean over layers): {percent(results.sparsity)}; "
-        f"kernels that all domains use: {percent(results.intersection)}",
-    ]
-    if results.scores:
-        scores = {title: getattr(results.scores, key) for title, key in SCORES.items()}
-        lines.append(", ".join(f"{title} {score:.4g}" for title, score in scores.items() if score is not None))
+    """Return what a reader must know before the numbers."""
+    lines = [f"skipped: {reason}" for reason in results.unmeasured.values()]
     done, total = results.steps
     if done < total:
         lines.append(f"unfinished: step {done} of {total}; continue with: prunus train --resume RUN")
-    if results.budget_kept:
-        lines.append(f"budget kept: {in_words(results.limits)}")
-    elif results.over_budget:
-        lines.append(f"over budget: {', '.join(results.over_budget)}; train longer or raise training.dual_rate")
-    elif results.budget_kept is False:
-        lines.append(f"budget missed: {in_words(limit for limit in results.limits if not limit.kept)}")
+    if results.scores:
+        scores = {title: getattr(results.scores, key) for title, key in SCORES.items()}
+        lines.append(", ".join(f"{title} {score:.4g}" for title, score in scores.items() if score is not None))
     return lines
+
+
+def _size(results: Evaluation) -> str:
+    size, place = (
+        (results.stored_bytes, "to store") if results.model_bytes is None else (results.model_bytes, "on disk")
+    )
+    return f"{megabytes(size)} {place}, dense backbone {megabytes(results.dense_bytes)}"
+
+
+def _budget(results: Evaluation) -> str:
+    if results.budget_kept:
+        return f"; budget kept: {in_words(results.limits)}"
+    if results.over_budget:
+        return f"; over budget: {', '.join(results.over_budget)}; train longer or raise training.dual_rate"
+    if results.budget_kept is False:
+        return f"; budget missed: {in_words(limit for limit in results.limits if not limit.kept)}"
+    return ""
+
+
+def _explanations(results: Evaluation) -> list[str]:
+    return [
+        "accuracy: share of the images whose most probable class is the right one",
+        "frozen features: accuracy of a linear classifier on the unchanged backbone",
+        "kernels used: share of the backbone's 2-D kernels; any domain: kernels that at least one domain uses",
+        f"computation: share of the backbone's {results.dense_macs / 1e6:.1f} M convolution MACs per image; "
+        f"mean including an unpruned source domain: {percent(results.macs_ratio_with_source)}",
+        f"parameters: {percent(results.params_ratio)} of the backbone's convolution weights "
+        "(weights that any domain uses, plus 1 bit per switch and domain)",
+        f"sparsity (kernels that no domain uses, mean over layers): {percent(results.sparsity)}; "
+        f"kernels that all domains use: {percent(results.intersection)}",
+        "size: with all norms and classifiers; that of the dense backbone is without them",
+    ]

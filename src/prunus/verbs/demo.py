@@ -6,7 +6,7 @@ from pathlib import Path
 from prunus.config import Recipe
 from prunus.data.layouts import open_domain
 from prunus.errors import MissingExtraError
-from prunus.evaluation.classifying import classify_domains
+from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import open_frozen_features
 from prunus.files import write_json
@@ -68,7 +68,7 @@ def stored_results() -> list[StoredResult]:
 def _frozen_features(path: Path, device: str) -> Evaluation:
     """Measure the classifiers that the run has fitted to the frozen backbone."""
     subject = open_frozen_features(path, device)
-    return evaluation_of(subject, "test", classify_domains(subject, "test"))
+    return evaluation_of(subject, "test", classify_measurable(subject, "test"))
 
 
 def _write_page(folder: RunFolder) -> str | None:

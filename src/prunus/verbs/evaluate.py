@@ -5,7 +5,7 @@ from pathlib import Path
 from prunus.config import Crops
 from prunus.data.domains import SPLITS
 from prunus.errors import UnknownNameError
-from prunus.evaluation.classifying import classify_domains
+from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import open_subject
 from prunus.measure.evaluation import Evaluation
@@ -28,4 +28,4 @@ def evaluate(
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     subject = open_subject(Path(target), device)
-    return evaluation_of(subject, split, classify_domains(subject, split, data, crops, use_cache))
+    return evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))
