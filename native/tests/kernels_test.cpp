@@ -4,12 +4,14 @@
 //     kernels_test [cases] [first seed]
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "../aligned_buffer.hpp"
 #include "../convolution.hpp"
 #include "../steps.hpp"
 #include "network.hpp"
@@ -114,11 +116,28 @@ int check(const Network& net, int seed, double& worst) {
   return wrong;
 }
 
+// A buffer that cannot grow is empty, and can be used again.
+int check_buffer() {
+  AlignedBuffer buffer(16);
+  try {
+    buffer.grow(PTRDIFF_MAX / 8);
+    std::printf("a buffer of 2^60 floats was allocated\n");
+    return 1;
+  } catch (const std::bad_alloc&) {
+  }
+  if (buffer.size() != 0 || buffer.data() != nullptr) {
+    std::printf("a buffer that could not grow claims %td floats\n", buffer.size());
+    return 1;
+  }
+  buffer.grow(16);
+  return std::all_of(buffer.data(), buffer.data() + 16, [](float x) { return x == 0; }) ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int cases = argc > 1 ? std::atoi(argv[1]) : 300, first = argc > 2 ? std::atoi(argv[2]) : 0;
-  int wrong = 0, done = 0;
+  int wrong = check_buffer(), done = 0;
   double worst = 0;
   for (int seed = first; done < cases; seed++) {
     Draw draw(static_cast<unsigned>(seed));
