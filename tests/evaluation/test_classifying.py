@@ -14,6 +14,7 @@ from prunus.errors import DataError
 from prunus.evaluation.classifying import Answers, Unmeasured, classify_domains, classify_measurable, locate
 from prunus.evaluation.subject import Subject
 from prunus.images import Preprocess
+from prunus.measure.by_class.pictures import small_picture
 from prunus.measure.cost import CostReport
 from prunus.recipes import parse_recipe
 
@@ -39,6 +40,18 @@ def test_every_domain_is_classified_with_its_images(make_domain: Callable[..., P
     assert answers[0].images.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert [answer.accuracy() for answer in answers] == [0.5, 0.5]
     assert [answer.crops for answer in answers] == [1, 1]
+
+
+def test_results_by_class_name_the_files_of_the_mistakes_and_show_them(make_domain: Callable[..., Path]) -> None:
+    folder = make_domain("one", test=3)
+    (folder / "test" / "a" / "1.png").write_bytes(b"no image")
+    (answer,) = classify_domains(_subject(folder, skip_bad_images=True), "test", use_cache=False)
+    assert answer.by_class is not None
+    assert answer.by_class.matrix() == [[0, 2], [0, 3]]
+    mistakes = answer.by_class.mistakes
+    assert [mistake.file for mistake in mistakes] == ["test/a/0.png", "test/a/2.png"]
+    assert {(mistake.truth, mistake.predicted, mistake.probability) for mistake in mistakes} == {("a", "b", 1.0)}
+    assert mistakes[1].picture == small_picture(answer.images.images[1])
 
 
 def test_a_split_is_read_and_crops_come_from_the_recipe_or_the_caller(make_domain: Callable[..., Path]) -> None:

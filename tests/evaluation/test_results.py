@@ -13,6 +13,7 @@ from prunus.evaluation.classifying import Answers, Unmeasured
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import Subject
 from prunus.images import Preprocess
+from prunus.measure.by_class.confusion import count_classes
 from prunus.measure.cost import CostReport, DomainCost, LayerCost
 from prunus.probabilities import Classifier
 from prunus.recipes import parse_recipe
@@ -163,3 +164,13 @@ def test_frozen_features_are_measured_on_the_same_images_and_crops_where_they_ar
     assert results.domains["a"].accuracy == 0.75
     assert results.domains["b"].frozen_accuracy is None
     assert results.frozen_accuracies == {"a": 0.25}
+
+
+def test_results_by_class_are_kept_where_they_are_known() -> None:
+    by_class = count_classes(("x", "y"), ANSWERS[0].images.labels, ANSWERS[0].labels)
+    results = evaluation_of(_subject(), "test", (replace(ANSWERS[0], by_class=by_class), ANSWERS[1]))
+    assert results.domains["a"].by_class == by_class
+    dumped = results.model_dump(mode="json")["domains"]
+    assert dumped["a"]["by_class"]["classes"][0] == {"name": "x", "images": 4, "correct": 3}
+    assert dumped["a"]["by_class"]["confusions"] == [{"truth": "x", "predicted": "y", "images": 1}]
+    assert "by_class" not in dumped["b"]

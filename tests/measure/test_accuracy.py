@@ -24,7 +24,10 @@ def test_accuracy_counts_right_answers_over_uneven_batches() -> None:
     images[[1, 4]] = 255
     labels = np.array([0, 1, 0, 0, 0])
     classifier = partial(crop_probabilities, _bright_or_dark)
-    assert (classify(classifier, ImageSet(images, labels), PLAIN, batch_size=2) == labels).mean() == 0.8
+    found = classify(classifier, ImageSet(images, labels), PLAIN, batch_size=2)
+    assert (found.labels == labels).mean() == 0.8
+    odds = np.e / (1 + np.e)  # the logits differ by 1
+    assert found.probabilities == pytest.approx([odds] * 5)
 
 
 def test_one_crop_sees_the_centre_and_ten_see_the_corners_too() -> None:

@@ -41,6 +41,7 @@ class ImageSet:
         skipped: a reason for each image that could not be read.
         cache: the entry of the cache that holds the images, if one does.
         was_damaged: whether that entry was damaged, so that the images were decoded again.
+        files: names of the image files within the domain.
     """
 
     images: Bytes
@@ -49,6 +50,7 @@ class ImageSet:
     image_ids: tuple[int, ...] = ()
     cache: Path | None = None
     was_damaged: bool = False
+    files: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -145,7 +147,8 @@ def _select(
     labels = np.array([items[index].label for index in good], dtype=np.int64)
     ids = tuple(items[index].image_id for index in good)
     # indexing copies: without bad rows, mapped rows stay mapped
-    return ImageSet(rows[good] if bad else rows, labels, tuple(bad.values()), ids, None if bad else entry)
+    files = tuple(items[index].file for index in good)
+    return ImageSet(rows[good] if bad else rows, labels, tuple(bad.values()), ids, None if bad else entry, files=files)
 
 
 def _check_classes_survive(domain: Domain, split: str, items: Sequence[Item]) -> None:

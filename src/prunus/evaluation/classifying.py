@@ -1,7 +1,7 @@
 """Classify the images of every domain of a subject."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,9 @@ from prunus.data.layouts import open_domain
 from prunus.data.loading import ImageSet, damaged_entry, load_images
 from prunus.errors import DataError
 from prunus.evaluation.subject import Subject
-from prunus.measure.accuracy import Labels, classify, num_crops
+from prunus.measure.accuracy import Classified, Labels, classify, num_crops
+from prunus.measure.by_class.confusion import ByClass, count_classes, surest_mistakes
+from prunus.measure.by_class.pictures import small_picture
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,14 @@ class Answers:
 
     Args:
         crops: how many crops of an image were averaged.
+        by_class: the results of every class; None if the images have no labels.
     """
 
     domain: str
     labels: Labels
     images: ImageSet
     crops: int
+    by_class: ByClass | None = None
 
     def accuracy(self) -> float:
         """Return the share of images whose predicted class is the labelled one."""
@@ -73,8 +77,9 @@ class _Task:
             warnings.warn(damaged_entry(choice.name, self.split), stacklevel=2)
         count = num_crops(self.crops or recipe.evaluation.crops, choice.mirrored, entry.preprocess)
         classifier = self.subject.classifier(choice.name)
-        labels = classify(classifier, images, entry.preprocess, count, recipe.evaluation.batch_size)
-        return Answers(choice.name, labels, images, count)
+        found = classify(classifier, images, entry.preprocess, count, recipe.evaluation.batch_size)
+        by_class = None if self.unlabelled else _by_class(domain.classes, images, found)
+        return Answers(choice.name, found.labels, images, count, by_class)
 
 
 def classify_domains(
@@ -111,6 +116,14 @@ def classify_measurable(
             yield task.answer(choice)
         except _NothingToMeasureError as error:
             yield Unmeasured(choice.name, str(error))
+
+
+def _by_class(classes: Sequence[str], images: ImageSet, found: Classified) -> ByClass:
+    def describe(image: int) -> tuple[str, str]:
+        return images.files[image], small_picture(images.images[image])
+
+    mistakes = surest_mistakes(classes, images.labels, found.labels, found.probabilities, describe)
+    return count_classes(classes, images.labels, found.labels).model_copy(update={"mistakes": mistakes})
 
 
 def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:

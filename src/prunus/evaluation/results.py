@@ -76,6 +76,7 @@ def _domain_result(answers: Answers, subject: Subject) -> DomainResult:
         usage=costs.usage(answers.domain),
         macs=costs.macs(answers.domain),
         macs_ratio=costs.macs_ratio(answers.domain),
+        by_class=answers.by_class,
     )
 
 
@@ -85,8 +86,8 @@ def _frozen_accuracy(answers: Answers, subject: Subject) -> float | None:
         return None
     preprocess = subject.domains[answers.domain].preprocess
     batch_size = subject.recipe.evaluation.batch_size
-    labels = classify(subject.frozen[answers.domain], answers.images, preprocess, answers.crops, batch_size)
-    return replace(answers, labels=labels).accuracy()
+    found = classify(subject.frozen[answers.domain], answers.images, preprocess, answers.crops, batch_size)
+    return replace(answers, labels=found.labels).accuracy()
 
 
 def _scores(recipe: Recipe, accuracies: Sequence[float], costs: CostReport) -> Scores | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from prunus.measure.budget import LimitUse
+from prunus.measure.by_class.confusion import ByClass
 from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
 from prunus.runtime.predictor import Prediction
@@ -18,6 +19,7 @@ class DomainResult(Result):
 
     Args:
         frozen_accuracy: of a linear classifier on the frozen backbone; None for model files and earlier runs.
+        by_class: every class, which of them are confused, and the surest mistakes; None in files of earlier versions.
     """
 
     accuracy: Share
@@ -28,10 +30,13 @@ class DomainResult(Result):
     usage: Share
     macs: int | None = None
     macs_ratio: Share
+    by_class: ByClass | None = None
 
     @model_serializer(mode="wrap")
     def _omit_what_nobody_measured(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
         content: dict[str, object] = serialize(self)
+        if self.by_class is None:
+            del content["by_class"]
         is_known = "frozen_accuracy" in self.model_fields_set
         return {key: value for key, value in content.items() if is_known or key != "frozen_accuracy"}
 

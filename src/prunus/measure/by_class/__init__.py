@@ -1,0 +1,1 @@
+"""Results within a domain: class by class, and the images that are classified wrongly."""
