@@ -11,7 +11,7 @@ NAMES = ("owl", "wren", "kite", "none of these")
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=40)
 
 
-def _arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     table = np.array(pairs, np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
