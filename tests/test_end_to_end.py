@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import prunus
 from prunus.cli.app import app
-from prunus.runtime.predictor import ImageSource
+from prunus.runtime.inputs import ImageSource
 
 pytestmark = pytest.mark.slow  # trains
 
@@ -109,9 +109,9 @@ def test_predicting_with_a_wrong_domain_or_image_is_one_clear_error(trained: Pat
         predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="flower")
     with pytest.raises(prunus.PrunusError, match="there is no image"):
         predictor.predict(tmp_path / "none.png", domain="flowers")
-    for array in (np.zeros((4, 4, 3)), np.zeros((4, 4, 7), dtype=np.uint8)):
+    for array in (np.zeros((4, 4, 3), dtype=np.int64), np.zeros((4, 4, 7), dtype=np.uint8)):
         with pytest.raises(prunus.PrunusError, match="an image array must be"):
-            predictor.predict(array, domain="flowers")  # type: ignore[arg-type]
+            predictor.predict(array, domain="flowers")
     with pytest.raises(prunus.PrunusError, match="crops must be one of 1, 5, 10, got 3"):
         predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="birds", crops=3)
     with pytest.raises(prunus.PrunusError, match="the device 'nonsense' cannot be used"):

@@ -5,14 +5,22 @@ import errno
 import json
 import os
 import platform
+import reprlib
 import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from prunus.errors import StorageError
+from prunus.errors import PrunusError, StorageError
 
 UNSUPPORTED = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)  # some file systems cannot flush a folder
+
+
+def as_path(value: object, what: str) -> Path:
+    """Return the path that a caller passed as text or as a path; anything else is refused with its name."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise PrunusError(f"{what} must be a path, got {reprlib.repr(value)}")
+    return Path(os.fspath(value))
 
 
 def write_atomically(path: Path, content: bytes, keep: Path | None = None) -> None:

@@ -67,13 +67,42 @@ def test_predictions_of_a_mixed_batch_are_those_of_separate_calls(predictor: Pre
     pictures, names = _pictures(5), ("b", "a", "c", "a", "b")
     mixed = predictor.predict(pictures, names, top=2)
     for picture, name, predictions in zip(pictures, names, mixed, strict=True):
-        alone = predictor.predict(picture, name, top=2)
+        (alone,) = predictor.predict(picture, name, top=2)
         assert [prediction.label for prediction in predictions] == [prediction.label for prediction in alone]
         probabilities = [prediction.probability for prediction in predictions]
         np.testing.assert_allclose(probabilities, [prediction.probability for prediction in alone], atol=1e-5)
         assert probabilities == sorted(probabilities, reverse=True)
     ten = predictor.predict(pictures, names, top=3, crops=10)
     assert all(abs(sum(prediction.probability for prediction in predictions) - 1) < 1e-5 for predictions in ten)
+
+
+def test_one_image_has_the_same_kind_of_result_as_several(predictor: Predictor) -> None:
+    picture = _pictures(1)[0]
+    alone, together = predictor.predict(picture, "a"), predictor.predict([picture], "a")
+    assert alone == together == predictor(picture, "a")
+    (result,) = alone
+    assert (result.domain, result.label, result.probability) == ("a", result[0].label, result[0].probability)
+    assert [prediction.label for prediction in result] == [prediction.label for prediction in result.predictions]
+    assert len(result[:2]) == 2
+
+
+def test_a_predictor_says_what_it_holds(predictor: Predictor, model: Path) -> None:
+    manifest = predictor.bundle.manifest
+    assert predictor.classes == {name: tuple(manifest.domains[name].classes) for name in NAMES}
+    assert predictor.domains == NAMES
+    assert (predictor.path, predictor.image_size) == (model, 12)
+    counts = ", ".join(f"{name}: 3 classes" for name in NAMES)
+    assert repr(predictor) == f"<Predictor {str(model)!r} ({counts}; 12 px, engine {predictor.engine})>"
+
+
+def test_a_repr_of_many_domains_is_short(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "m.prunus", random_bundle(varied_graph(3), 12, [f"d{number}" for number in range(9)]))
+    assert "d4: 3 classes, and 4 more domains; 12 px" in repr(Predictor(tmp_path / "m.prunus"))
+
+
+def test_a_path_of_the_wrong_type_is_refused() -> None:
+    with pytest.raises(PrunusError, match="a model file must be a path, got 3"):
+        Predictor(3)  # type: ignore[arg-type]
 
 
 def test_nothing_gives_nothing(predictor: Predictor) -> None:
@@ -106,7 +135,11 @@ WRONG: dict[str, tuple[Callable[[Predictor], Any], type[PrunusError], str]] = {
         DataError,
         "one image takes one domain name",
     ),
-    "picture of floats": (lambda p: p.predict(np.zeros((4, 4, 3)), "a"), DataError, r"uint8, got \(4, 4, 3\) float"),
+    "picture of whole numbers": (
+        lambda p: p.predict(np.zeros((4, 4, 3), np.int64), "a"),
+        DataError,
+        r"uint8, got \(4, 4, 3\) int64",
+    ),
     "empty picture": (lambda p: p.predict(np.zeros((0, 4, 3), np.uint8), "a"), DataError, r"uint8, got \(0, 4, 3\)"),
     "missing picture": (lambda p: p.predict("no/such.png", "a"), DataError, "there is no image no/such.png"),
     "top": (lambda p: p.predict(_pictures(1)[0], "a", top=0), PrunusError, "whole number of at least 1, got 0"),
@@ -166,7 +199,7 @@ def test_answers_that_numbers_too_large_made_infinite_are_refused(
 
 def test_whole_numbers_of_numpy_are_whole_numbers(model: Path) -> None:
     predictor = Predictor(model, threads=np.int64(2))  # type: ignore[arg-type]
-    assert len(predictor.predict(_pictures(1)[0], "a", top=np.uint8(2))) == 2  # type: ignore[call-overload]
+    assert len(predictor.predict(_pictures(1)[0], "a", top=np.uint8(2))[0]) == 2  # type: ignore[arg-type]
 
 
 def test_a_file_of_another_format_version_is_refused(model: Path, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_predict_and_inspect_work_in_the_base_install(base: Path, model: Model) 
     done = _run([base / "prunus", "predict", model.path, model.picture, "--domain", "b", "--json"])
     assert done.returncode == 0, done.stderr
     (answer,) = json.loads(done.stdout)
-    expected = Predictor(model.path).predict(model.picture, "b")
+    (expected,) = Predictor(model.path).predict(model.picture, "b")
     assert [prediction["label"] for prediction in answer["predictions"]] == [
         prediction.label for prediction in expected
     ]

@@ -240,7 +240,7 @@ def test_a_new_sharing_loss_and_a_new_backbone_train_prune_and_predict_by_their_
     run = prunus.train(recipe.model_copy(update=changes), tmp_path / "run")
     predictor = prunus.Predictor(prunus.prune(run, tmp_path / "m.prunus"))
     image = next((tmp_path / "one" / "test").rglob("*.png"))
-    assert sum(p.probability for p in predictor.predict(image, "one")) == pytest.approx(1, abs=1e-5)
+    assert sum(p.probability for p in predictor.predict(image, "one")[0]) == pytest.approx(1, abs=1e-5)
     assert prunus.evaluate(run).sharing == "half_union"
 
 

@@ -2,3 +2,4 @@
 
 from prunus.runtime.predictor import Prediction as Prediction
 from prunus.runtime.predictor import Predictor as Predictor
+from prunus.runtime.predictor import Result as Result

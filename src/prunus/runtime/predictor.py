@@ -9,19 +9,19 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from typing_extensions import override
 
-from prunus.arrays import Bytes, Floats
+from prunus.arrays import Floats
 from prunus.bundle.file import read_bundle
 from prunus.errors import DataError
-from prunus.images import read_image
+from prunus.files import as_path
+from prunus.names import shown
 from prunus.probabilities import crop_probabilities
 from prunus.runtime.engine import make_engine
+from prunus.runtime.inputs import ImageSource, to_images
 from prunus.runtime.whole_numbers import whole_number
 
-ImageSource = str | Path | bytes | Bytes | Image.Image
-Images = (  # lists are invariant, so each kind is listed
-    list[ImageSource] | list[Path] | list[str] | list[bytes] | list[Bytes] | list[Image.Image] | tuple[ImageSource, ...]
-)
+SHOWN = 5  # domains in a repr
 Names = list[str] | tuple[str, ...]
 
 
@@ -33,6 +33,36 @@ class Prediction:
     probability: float
 
 
+@dataclass(frozen=True)
+class Result(Sequence[Prediction]):
+    """The predictions for one image, the most probable first; a sequence of them."""
+
+    domain: str
+    predictions: tuple[Prediction, ...]
+
+    @property
+    def label(self) -> str:
+        """Return the most probable class."""
+        return self.predictions[0].label
+
+    @property
+    def probability(self) -> float:
+        """Return the probability of the most probable class."""
+        return self.predictions[0].probability
+
+    @override
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    @overload
+    def __getitem__(self, index: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Prediction]: ...
+    @override
+    def __getitem__(self, index: int | slice) -> Prediction | Sequence[Prediction]:
+        return self.predictions[index]
+
+
 class Predictor:
     """A loaded model file, for all its domains; several threads may share one.
 
@@ -42,8 +72,16 @@ class Predictor:
     """
 
     def __init__(self, path: str | Path, threads: int = 1) -> None:
-        self.bundle = read_bundle(Path(path))
+        self.path = as_path(path, "a model file")
+        self.bundle = read_bundle(self.path)
         self._engine = make_engine(self.bundle, threads)
+
+    @override
+    def __repr__(self) -> str:
+        counts = [f"{domain}: {len(classes)} classes" for domain, classes in self.classes.items()]
+        more = [f"and {len(counts) - SHOWN} more domains"] if len(counts) > SHOWN else []
+        described = ", ".join([*counts[:SHOWN], *more])
+        return shown(f"<Predictor {str(self.path)!r} ({described}; {self.image_size} px, engine {self.engine})>")
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -51,35 +89,51 @@ class Predictor:
         return self.bundle.domains
 
     @property
+    def classes(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of each domain's classes, in the order of the logits."""
+        return {domain: tuple(entry.classes) for domain, entry in self.bundle.manifest.domains.items()}
+
+    @property
+    def image_size(self) -> int:
+        """Return the side of the images that the network takes, in pixels."""
+        return self.bundle.manifest.image_size
+
+    @property
     def engine(self) -> str:
         """Return the name of the engine: an instruction set of the native one, such as "avx512", or "numpy"."""
         return self._engine.name
 
-    @overload
-    def predict(self, images: ImageSource, domain: str, top: int = 5, crops: int = 1) -> list[Prediction]: ...
-    @overload
-    def predict(self, images: Images, domain: str | Names, top: int = 5, crops: int = 1) -> list[list[Prediction]]: ...
+    def __call__(
+        self, images: ImageSource | Sequence[ImageSource], domain: str | Names, top: int = 5, crops: int = 1
+    ) -> list[Result]:
+        """Classify images, as `predict` does."""
+        return self.predict(images, domain, top, crops)
+
     def predict(
-        self, images: ImageSource | Images, domain: str | Names, top: int = 5, crops: int = 1
-    ) -> list[Prediction] | list[list[Prediction]]:
-        """Classify one image or several; the most probable class first.
+        self, images: ImageSource | Sequence[ImageSource], domain: str | Names, top: int = 5, crops: int = 1
+    ) -> list[Result]:
+        """Classify one image or several; returns one result per image, also for a single one.
+
+        An image is a path, the bytes of an image file, a file opened with "rb", a Pillow image, an array or a torch
+        tensor. Arrays and tensors are (H, W), (H, W, 3) or (3, H, W), of uint8 or of floats from 0 to 1. If both ends
+        of a shape are 3, arrays are taken as (H, W, 3) and tensors as (3, H, W).
 
         Args:
-            images: a path, the bytes of an image file, an RGB array or a Pillow image, or a list of these.
+            images: an image, a list of images, or an array or tensor with a fourth axis in front, for several images.
             domain: the domain of all images, or a list with one domain per image.
+            top: the number of classes to return, the most probable first.
+            crops: average over 1, 5 or 10 crops of each image.
         """
         top = whole_number("top", top)
-        if not isinstance(images, (list, tuple)):
-            if not isinstance(domain, str):
-                raise DataError(f"one image takes one domain name, got {reprlib.repr(domain)}")
-            return self._predict([_to_image(images)], domain, top, crops)[0]
-        pictures = [_to_image(image) for image in images]
-        predictions: list[list[Prediction]] = [[] for _ in pictures]
+        pictures, are_many = to_images(images)
+        if not are_many and not isinstance(domain, str):
+            raise DataError(f"one image takes one domain name, got {reprlib.repr(domain)}")
+        results: list[Result | None] = [None] * len(pictures)
         for name, indices in self._by_domain(domain, len(pictures)).items():
             answers = self._predict([pictures[index] for index in indices], name, top, crops)
             for index, answer in zip(indices, answers, strict=True):
-                predictions[index] = answer
-        return predictions
+                results[index] = answer
+        return [result for result in results if result is not None]
 
     @overload
     def logits(self, images: Floats, domain: str) -> Floats: ...
@@ -129,13 +183,15 @@ class Predictor:
             )
         return logits
 
-    def _predict(self, images: Sequence[Image.Image], domain: str, top: int, crops: int) -> list[list[Prediction]]:
-        self.bundle.check_domain(domain)
+    def _predict(self, images: Sequence[Image.Image], domain: str, top: int, crops: int) -> list[Result]:
         entry = self.bundle.manifest.domains[domain]
         stored = np.stack([entry.preprocess.store(image) for image in images])
         probabilities = crop_probabilities(lambda x: self.logits(x, domain), stored, entry.preprocess, crops)
         return [
-            [Prediction(entry.classes[k], float(row[k])) for k in np.argsort(-row, kind="stable")[:top]]
+            Result(
+                domain,
+                tuple(Prediction(entry.classes[k], float(row[k])) for k in np.argsort(-row, kind="stable")[:top]),
+            )
             for row in probabilities
         ]
 
@@ -149,16 +205,3 @@ class Predictor:
         if images.ndim != 4 or images.shape[1:] != (3, size, size):
             raise DataError(f"the model takes images of shape (N, 3, {size}, {size}), got {images.shape}")
         return np.ascontiguousarray(images, dtype=np.float32)
-
-
-def _to_image(image: ImageSource) -> Image.Image:
-    if isinstance(image, np.ndarray):
-        if image.dtype != np.uint8 or (image.ndim != 2 and image.shape[2:] != (3,)) or image.size == 0:
-            raise DataError(f"an image array must be (height, width, 3) uint8, got {image.shape} {image.dtype}")
-        return read_image(Image.fromarray(image))
-    if not isinstance(image, (str, Path, bytes, Image.Image)):
-        raise DataError(
-            "an image must be a path, the bytes of an image file, a (height, width, 3) uint8 array or a Pillow image; "
-            f"got {reprlib.repr(image)}"
-        )
-    return read_image(Path(image) if isinstance(image, str) else image)

@@ -81,6 +81,6 @@ def _write_page(folder: RunFolder) -> str | None:
 def _classify_example(recipe: Recipe, predictor: Predictor) -> Example:
     domain = open_domain(recipe.domains[-1])
     item = domain.test[0]
-    predictions = predictor.predict(domain.source.read(item.file), domain.name, top=3)
+    (result,) = predictor.predict(domain.source.read(item.file), domain.name, top=3)
     truth = domain.classes[item.label]
-    return Example(domain=domain.name, file=item.file, truth=truth, predictions=tuple(predictions))
+    return Example(domain=domain.name, file=item.file, truth=truth, predictions=result.predictions)

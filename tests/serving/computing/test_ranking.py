@@ -35,6 +35,6 @@ def test_a_batch_of_mixed_domains_gets_a_predictors_answers(tmp_path: Path) -> N
         assert isinstance(ranked, Ranked)
         assert ranked.names == [str(seed) for seed in seeds]
         for ranking, seed in zip(ranked.rankings, seeds, strict=True):
-            expected = predictor.predict(picture(seed), domain)
+            (expected,) = predictor.predict(picture(seed), domain)
             assert [("x", "y", "z")[number] for number in ranking.classes] == [best.label for best in expected]
             np.testing.assert_allclose(ranking.probabilities, [best.probability for best in expected], atol=1e-6)
