@@ -60,10 +60,11 @@ evaluation: backbone budgets bundle checkpoints config data images learning lowe
     probabilities recipes run_folder runtime timing training
 comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
+progress: report run_folder terminal training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel
-    presets pretraining recipes report run_folder runtime samples serving timing training
-cli: backbone benchmarks bundle config data measure onnx parallel recipes report run_folder serving
-    terminal training verbs
+    presets pretraining progress recipes report run_folder runtime samples serving timing training
+cli: backbone benchmarks bundle config data measure onnx parallel progress recipes report run_folder serving
+    terminal verbs
 __main__: cli
 """
 IMPORTS = {

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from prunus.terminal import PlainTable, plain_console, plain_text
+from prunus.terminal import PlainTable, is_live, plain_console, plain_text
 from tests.makers.hostile_files import HOSTILE_NAMES
 
 
@@ -43,3 +43,13 @@ def test_a_console_finds_no_markup_emoji_or_numbers_in_a_string() -> None:
     with console.capture() as capture:
         console.print("[red]:bug:[/red] [/] 7")
     assert capture.get() == "[red]:bug:[/red] [/] 7\n"
+
+
+@pytest.mark.parametrize(("has_widgets", "expected"), [(True, True), (False, False)])
+def test_a_notebook_is_live_if_it_can_replace_what_was_printed(
+    monkeypatch: pytest.MonkeyPatch, has_widgets: bool, expected: bool
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if has_widgets else None)
+    assert is_live(Console(file=io.StringIO(), force_jupyter=True)) is expected
+    assert is_live(Console(file=io.StringIO(), force_terminal=True))
+    assert not is_live(Console(file=io.StringIO()))

@@ -2,11 +2,10 @@
 
 The flow, which is also the order of the folders:
 
-    recipe = prunus.load_recipe("recipe.toml")        # backbone, domains, budget, sharing, training
-    prunus.train(recipe, "runs/a")                    # switches, norms and heads of all domains, together
+    prunus.train("recipe.toml", "runs/a")             # switches, norms and heads of all domains, together
     prunus.evaluate("runs/a")                         # accuracy, usage, MACs, parameters, scores
     prunus.prune("runs/a", "model.prunus")            # drop what no domain uses
-    prunus.Predictor("model.prunus").predict("rose.jpg", domain="flowers")
+    prunus.Predictor("model.prunus").predict("rose.jpg", domain="flowers")[0].label
 """
 
 import lazy_loader

@@ -1,11 +1,23 @@
 # the public names, each imported on first use: running a model must not import what trains one
 from .config import Recipe as Recipe
+from .errors import BackboneError as BackboneError
+from .errors import BudgetWarning as BudgetWarning
+from .errors import BundleError as BundleError
+from .errors import DamagedFileError as DamagedFileError
+from .errors import DataError as DataError
+from .errors import MissingExtraError as MissingExtraError
 from .errors import PrunusError as PrunusError
+from .errors import RecipeError as RecipeError
+from .errors import StorageError as StorageError
+from .errors import TrainingError as TrainingError
+from .errors import TrainingInterrupted as TrainingInterrupted
+from .errors import UnknownNameError as UnknownNameError
 from .pretraining.recipe import pretraining_recipe as pretraining_recipe
 from .recipes import load_recipe as load_recipe
 from .recipes import parse_recipe as parse_recipe
 from .runtime.predictor import Prediction as Prediction
 from .runtime.predictor import Predictor as Predictor
+from .runtime.predictor import Result as Result
 from .serving.settings import ServeSettings as ServeSettings
 from .verbs.bench import bench as bench
 from .verbs.card import card as card

@@ -1,5 +1,6 @@
 """What is shown in a terminal: every text and every cell is plain text, in which rich finds no markup or emoji."""
 
+import importlib.util
 from typing import Any
 
 from rich.box import HEAVY_HEAD, Box
@@ -20,6 +21,11 @@ def plain_text(*lines: str, style: str = "") -> Text:
 def plain_console(stderr: bool = False) -> Console:
     """Return a terminal that prints strings as they are, without markup, emoji or highlights."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def is_live(console: Console) -> bool:
+    """Return whether what was printed can be replaced: in a terminal, and in a notebook that has ipywidgets."""
+    return console.is_terminal or (console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None)
 
 
 def _cell(content: RenderableType | None) -> RenderableType | None:

@@ -131,7 +131,7 @@ def test_the_checkpoint_before_is_kept_under_the_name_that_is_asked_for(learner:
 
 
 def test_a_missing_checkpoint_is_refused_with_advice(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"no checkpoint at .*gone; train first: prunus train"):
+    with pytest.raises(TrainingError, match=r"no checkpoint at .*gone; train first: prunus\.train"):
         read_checkpoint(tmp_path / "gone")
 
 

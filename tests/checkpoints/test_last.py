@@ -87,10 +87,10 @@ def test_a_checkpoint_of_another_format_is_no_damage_that_older_state_replaces(f
 
 def test_a_damaged_newest_checkpoint_is_never_replaced_for_readers(folder: RunFolder) -> None:
     _flip(folder.checkpoint)
-    with pytest.raises(DamagedFileError, match=r"; continue from the checkpoint before it with: prunus train --resume"):
+    with pytest.raises(DamagedFileError, match=r"; continue from the checkpoint before it with: prunus\.resume"):
         read_kept(folder, keeps_best=False)
     folder.checkpoint.unlink()
-    with pytest.raises(TrainingError, match=r"is missing; continue from the checkpoint before it with: prunus train"):
+    with pytest.raises(TrainingError, match=r"is missing; continue from the checkpoint before it with: prunus\.resume"):
         read_kept(folder, keeps_best=False)
     folder.previous.rename(folder.checkpoint)
     _flip(folder.checkpoint)

@@ -36,7 +36,7 @@ def test_without_ray_trials_run_on_this_machine_and_a_note_says_so(
 
 @pytest.mark.usefixtures("without_ray")
 def test_a_cluster_needs_ray() -> None:
-    with pytest.raises(MissingExtraError, match=r"--address needs ray, .* pip install 'prunus\[sweep\]'"):
+    with pytest.raises(MissingExtraError, match=r"a cluster needs ray, .* pip install 'prunus\[sweep\]'"):
         sweep_executor(2, "auto", print)
 
 

@@ -29,10 +29,10 @@ def test_lists_are_values() -> None:
     [
         ("training.lr", "a grid is written key=value,value"),
         ("training.lr=", "a grid is written key=value,value"),
-        ("budget=0.5", "'budget' cannot be part of a grid; use --budgets"),
-        ("seed=1", "use --seeds"),
-        ("method.sparsity=1", "use --methods, as in taps:sparsity=0.5"),
-        ("sharing.weight=1", "use --methods, as in ba2:sharing="),
+        ("budget=0.5", "'budget' cannot be part of a grid; use the argument budgets"),
+        ("seed=1", "use the argument seeds"),
+        ("method.sparsity=1", "use the argument methods, as in taps:sparsity=0.5"),
+        ("sharing.weight=1", "use the argument methods, as in ba2:sharing="),
         ("domains.0.mirror=true", "all trials share their domains"),
     ],
 )

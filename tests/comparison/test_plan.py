@@ -33,7 +33,7 @@ def recipe() -> Recipe:
         ((), (0.5,), "at least one method"),
         (("",), (0.5,), "at least one method"),
         (("taps:name=bn",), (0.5,), "an option is written method:key=value"),
-        (("ba2:budget=0.5",), (0.5,), "budgets go into --budgets"),
+        (("ba2:budget=0.5",), (0.5,), "budgets go into the argument budgets"),
         (("taps:sparsity=1:sparsity=2",), (0.5,), "once each"),
         (("piggyback:sharing=union",), (0.5,), "method 'piggyback' has no budget"),
         (("ba2:weight=5.0",), (0.5,), "has no sharing loss; remove sharing.weight"),
@@ -155,7 +155,7 @@ def test_data_without_any_labelled_image_of_the_split_is_refused(make_domain: Ca
     one, two, three = (str(make_domain(name, train=4, test=test)) for name, test in (("one", 2), ("two", 0), ("3", 0)))
     check_data(parse_recipe({"backbone": "wrn14_2", "domains": [two, three]}), "train")
     check_data(parse_recipe({"backbone": "wrn14_2", "domains": [two, one]}), "test")  # one of them can be measured
-    missing = "the test images of 'two', '3' are missing or have no labels; use --split validation"
+    missing = "the test images of 'two', '3' are missing or have no labels; use the argument split='validation'"
     with pytest.raises(DataError, match=missing):
         check_data(parse_recipe({"backbone": "wrn14_2", "domains": [two, three]}), "test")
     with pytest.raises(UnknownNameError, match="unknown split 'tset'"):

@@ -119,6 +119,6 @@ def test_a_folder_with_data_is_looked_at_first(tmp_path: Path) -> None:
 
 
 def test_a_path_that_a_model_file_does_not_record_must_be_named() -> None:
-    with pytest.raises(DataError, match="the images of 'birds' are; name their folder with --data DIR"):
+    with pytest.raises(DataError, match="the images of 'birds' are; name their folder with the argument data='DIR'"):
         locate(DomainChoice(name="birds", path="birds"), None)
     assert locate(DomainChoice(name="signs", path="demo:signs"), None).path == "demo:signs"

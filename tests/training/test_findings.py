@@ -146,7 +146,7 @@ def test_only_methods_with_a_budget_have_a_limit() -> None:
 def test_a_file_larger_than_the_dense_network_is_said_and_a_smaller_one_is_not() -> None:
     (sentence,) = larger_than_dense(1_200_000, 1_000_000)
     assert "larger than the dense network (1.20 MB against 1.00 MB)" in sentence
-    assert "--dtype float16" in sentence
+    assert "dtype='float16'" in sentence
     assert larger_than_dense(1_000_000, 1_000_000) == []
 
 

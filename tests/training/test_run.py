@@ -97,7 +97,7 @@ def test_an_interrupted_run_saves_says_how_to_go_on_and_ends_the_same(
     recipe: Recipe, tmp_path: Path, number: signal.Signals
 ) -> None:
     start_run(recipe, tmp_path / "straight")
-    with pytest.raises(TrainingInterrupted, match=r"saved at step 3 of 8; continue with: prunus train --resume"):
+    with pytest.raises(TrainingInterrupted, match=r"saved at step 3 of 8; continue with: prunus\.resume"):
         start_run(recipe, tmp_path / "stopped", [StopAt(3, number)])
     assert read_checkpoint(RunFolder(tmp_path / "stopped").checkpoint).position.step == 3
     resume_run(tmp_path / "stopped")
@@ -407,7 +407,7 @@ def test_a_run_with_a_damaged_checkpoint_continues_from_the_one_before_and_ends_
     assert [read_checkpoint(file).position.step for file in (folder.previous, folder.checkpoint)] == [2, 3]
     _flip(folder.checkpoint)
     for attempt in (partial(open_run, folder.path), partial(prunus.prune, folder.path, tmp_path / "model.prunus")):
-        with pytest.raises(DamagedFileError, match=r"checksum does not match .*continue .*: prunus train --resume"):
+        with pytest.raises(DamagedFileError, match=r"checksum does not match .*continue .*: prunus\.resume"):
             attempt()
     notes = _Notes()
     with pytest.raises(TrainingInterrupted):

@@ -46,9 +46,11 @@ def test_a_file_over_its_limits_says_by_how_much_and_what_to_do(file: Path) -> N
     missed = f"the model is over its budget ({limits_of_file(file)[0]})"
     assert find_problems(file)[0] == f"{missed}; train the run again, with a slightly smaller budget"
     _write(file, {"bytes": 1000}, dtype="float16")
-    assert find_problems(file)[0].endswith("the recipe plans for --dtype float32, and this file is float16")
+    assert find_problems(file)[0].endswith(
+        "the recipe plans for the argument dtype='float32', and this file is float16"
+    )
     _write(file, {"bytes": 1000}, step=3)
-    assert find_problems(file)[0].endswith("stopped at step 3 of 8; continue it with: prunus train --resume RUN")
+    assert find_problems(file)[0].endswith("stopped at step 3 of 8; continue it with: prunus.resume('RUN')")
 
 
 def test_the_papers_methods_are_judged_by_the_usage_of_their_domains(file: Path) -> None:

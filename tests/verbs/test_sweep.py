@@ -94,7 +94,11 @@ def test_a_trial_that_fails_is_listed_and_the_others_are_trained(
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"jobs": 0}, "jobs must be at least 1"), ({"grid": ("seed=1",)}, "use --seeds"), ({"budgets": (2.0,)}, "budget")],
+    [
+        ({"jobs": 0}, "jobs must be at least 1"),
+        ({"grid": ("seed=1",)}, "use the argument seeds"),
+        ({"budgets": (2.0,)}, "budget"),
+    ],
 )
 def test_what_cannot_be_swept_is_refused_before_anything_is_trained(
     recipe: Recipe, tmp_path: Path, options: dict[str, object], message: str

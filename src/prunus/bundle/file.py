@@ -123,7 +123,7 @@ def _sizes(header: FileHeader) -> dict[str, int]:
 
 def _open(path: Path) -> BufferedReader:
     if path.is_dir():
-        raise BundleError("it is a folder, not a model file; write one with: prunus prune RUN --out model.prunus")
+        raise BundleError("it is a folder, not a model file; write one with: prunus.prune('RUN', 'model.prunus')")
     if path.exists() and not path.is_file():
         raise BundleError("it is not a regular file")
     return path.open("rb")

@@ -153,7 +153,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise TrainingError(f"no checkpoint at {path}; train first: prunus train recipe.toml --out DIR") from None
+        raise TrainingError(
+            f"no checkpoint at {path}; train first: prunus.train('recipe.toml', {str(path.parent)!r})"
+        ) from None
     except OSError as error:
         raise DamagedFileError(f"{path} is not a readable checkpoint: {error}") from None
     try:

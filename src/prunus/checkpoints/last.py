@@ -19,7 +19,7 @@ def read_last(folder: RunFolder) -> Checkpoint | None:
 
 
 def _read_previous(folder: RunFolder, reason: str) -> Checkpoint:
-    advice = f"restore one of the two, or remove both to train from the beginning: prunus train --resume {folder.path}"
+    advice = f"restore one of the two, or remove both to train from the beginning: prunus.resume({str(folder.path)!r})"
     if not folder.previous.exists():
         raise DamagedFileError(f"{reason}; there is no {folder.previous.name} beside it to continue from; {advice}")
     try:
@@ -57,5 +57,5 @@ def _remedy(folder: RunFolder, file: Path) -> str:
     if file == folder.best:
         return f"restore it, or remove it to use the last state of the run instead of the best one: {file}"
     if folder.previous.exists():
-        return f"continue from the checkpoint before it with: prunus train --resume {folder.path}"
+        return f"continue from the checkpoint before it with: prunus.resume({str(folder.path)!r})"
     return "restore it from a backup, or train the run again"

@@ -45,7 +45,7 @@ def _acquire(lock: FileLock, path: Path) -> None:
         lock.acquire()
     except Timeout:
         raise TrainingError(
-            f"another process is training in {path}; wait until it ends, stop it, or choose another --out"
+            f"another process is training in {path}; wait until it ends, stop it, or choose another folder"
         ) from None
 
 

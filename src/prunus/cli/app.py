@@ -10,6 +10,7 @@ from rich.text import Text
 
 from prunus.cli import measure, research, start, train, use
 from prunus.cli.output import say
+from prunus.cli.wording import on_command_line
 from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
 from prunus.names import shown
 from prunus.terminal import plain_console
@@ -79,6 +80,6 @@ def main() -> None:
 
 
 def _fail(kind: str, message: str, code: int) -> NoReturn:
-    text = Text.assemble((f"{kind}:", "bold red"), " ", shown(message))
+    text = Text.assemble((f"{kind}:", "bold red"), " ", shown(on_command_line(message)))
     plain_console(stderr=True).print(text, soft_wrap=True)
     sys.exit(code)

@@ -13,9 +13,9 @@ import prunus
 from prunus.benchmarks import BENCHMARKS
 from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, NoCache, Overrides
 from prunus.cli.output import make_table, print_json, say, show, waiting
-from prunus.cli.progress import TrainingProgress
-from prunus.cli.trials_progress import TrialsProgress
 from prunus.errors import DataError, RecipeError, TrainingError
+from prunus.progress.training import TrainingProgress
+from prunus.progress.trials import TrialsProgress
 from prunus.report.comparison import SCORES, comparison_view
 from prunus.report.tables import percent
 from prunus.terminal import plain_console

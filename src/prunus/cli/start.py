@@ -12,9 +12,9 @@ from rich.text import Text
 import prunus
 from prunus.cli.options import AsJson, Device, Overrides
 from prunus.cli.output import make_table, print_json, say, show
-from prunus.cli.progress import TrainingProgress
 from prunus.measure.score import FEATURE
 from prunus.names import shown
+from prunus.progress.training import TrainingProgress
 from prunus.report.tables import megabytes, percent, results_view
 from prunus.run_folder import RunFolder
 from prunus.terminal import plain_console, plain_text

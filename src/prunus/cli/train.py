@@ -12,9 +12,10 @@ import typer
 import prunus
 from prunus.cli.options import AsJson, Device, NoCache, Overrides
 from prunus.cli.output import make_table, say, show, waiting
-from prunus.cli.progress import TrainingProgress
+from prunus.cli.wording import on_command_line
 from prunus.errors import BudgetWarning, RecipeError
 from prunus.measure.budget import in_words
+from prunus.progress.training import TrainingProgress
 from prunus.recipes import load_stored_recipe
 from prunus.report.plan import plan_view
 from prunus.report.tables import megabytes, percent
@@ -131,7 +132,7 @@ def prune(
     if limits and all(limit.kept for limit in limits):
         say(f"budget kept: {in_words(limits)}")
     for problem in find_problems(path):
-        say(f"note: {problem}")
+        say(f"note: {on_command_line(problem)}")
 
 
 def pretrain(

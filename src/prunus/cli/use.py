@@ -28,7 +28,7 @@ def predict(
     Example: prunus predict model.prunus rose.jpg --domain flowers
     """
     results = list(zip(images, prunus.Predictor(model).predict(images, domain, top), strict=True))
-    content = [{"image": image, "domain": domain, "predictions": guesses} for image, guesses in results]
+    content = [{"image": image, "domain": domain, "predictions": guesses.predictions} for image, guesses in results]
     tables = (
         make_table(
             ("class", "probability"),

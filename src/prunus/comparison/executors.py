@@ -37,7 +37,7 @@ def sweep_executor(jobs: int | None, address: str | None, note: Callable[[str], 
 
         return RayTune(jobs, address)
     if address is not None:
-        raise MissingExtraError("ray", "sweep", "--address")
+        raise MissingExtraError("ray", "sweep", "a cluster")
     how = f"in {jobs} processes" if jobs and jobs > 1 else "one after the other"
     note(f"Ray is not installed (pip install 'prunus[sweep]'); trials run {how}")
     return local_executor(jobs or 1)

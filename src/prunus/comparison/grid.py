@@ -12,10 +12,10 @@ from prunus.recipes import parse_value
 EXAMPLE = "training.lr=0.01,0.05"
 # key -> the option that sets it
 OTHER_OPTIONS = {
-    "budget": "--budgets",
-    "seed": "--seeds",
-    "method": "--methods, as in taps:sparsity=0.5",
-    "sharing": "--methods, as in ba2:sharing=soft_overlap",
+    "budget": "the argument budgets",
+    "seed": "the argument seeds",
+    "method": "the argument methods, as in taps:sparsity=0.5",
+    "sharing": "the argument methods, as in ba2:sharing=soft_overlap",
     "domains": "the recipe: all trials share their domains",
 }
 

@@ -86,7 +86,7 @@ def check_data(recipe: Recipe, split: str) -> None:
         if items and all(item.label != UNLABELLED for item in items):
             return
     names = ", ".join(repr(choice.name) for choice in recipe.domains)
-    raise DataError(f"the {split} images of {names} are missing or have no labels; use --split validation")
+    raise DataError(f"the {split} images of {names} are missing or have no labels; use the argument split='validation'")
 
 
 def changed_options(recipe: Recipe) -> dict[str, JsonValue]:
@@ -128,7 +128,7 @@ def _split(variant: str) -> tuple[str, Values]:
         if not separator or key in settings or key in ("name", "budget"):
             raise RecipeError(
                 f"an option is written method:key=value, once each, got {variant!r}; for example taps:sparsity=0.5 "
-                "(budgets go into --budgets)"
+                "(budgets go into the argument budgets)"
             )
         settings[key] = parse_value(value)
     return name, settings

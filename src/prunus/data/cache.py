@@ -71,7 +71,7 @@ def cached_rows(folder: Path, key: str, shape: tuple[int, ...], fill: Fill) -> C
     except OSError as error:
         raise StorageError(
             f"cannot cache decoded images in {folder}: {error.strerror or error}; free some space, set XDG_CACHE_HOME "
-            f"to another folder, or turn the cache off with --no-cache"
+            f"to another folder, or turn the cache off with the argument use_cache=False"
         ) from error
 
 

@@ -62,7 +62,7 @@ def find_domains(path: str | Path) -> list[tuple[str, str]]:
     if "train" in list_files(open_source(path)).files:
         return [(name, str(path))]
     if (Path(path) / "annotations").is_dir() and (Path(path) / "data").is_dir():
-        raise DataError(f"{path} looks like the Visual Decathlon; check it with --benchmark decathlon")
+        raise DataError(f"{path} looks like the Visual Decathlon; check it with the argument benchmark='decathlon'")
     inside = sorted(Path(path).iterdir()) if Path(path).is_dir() else []
     entries = [
         entry for entry in inside if not entry.name.startswith(".") and (entry.is_dir() or entry.suffix == ".zip")

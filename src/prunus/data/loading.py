@@ -141,7 +141,9 @@ def _select(
     if bad and not skip_bad:
         first = next(iter(bad.values()))
         others = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        raise DataError(f"{first}{others}; fix or remove it, or skip such images with --skip-bad-images")
+        raise DataError(
+            f"{first}{others}; fix or remove it, or skip such images with skip_bad_images = true in the recipe"
+        )
     good = [index for index in range(len(items)) if index not in bad]
     _check_classes_survive(domain, split, [items[index] for index in good])
     labels = np.array([items[index].label for index in good], dtype=np.int64)

@@ -136,7 +136,8 @@ def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
         return choice.model_copy(update={"path": str(zipped if zipped.is_file() else folder)})
     if not choice.path.startswith(DEMO_PREFIX) and not Path(choice.path).is_absolute():
         raise DataError(
-            f"the model file does not record where the images of {choice.name!r} are; name their folder with --data DIR"
+            f"the model file does not record where the images of {choice.name!r} are; "
+            "name their folder with the argument data='DIR'"
         )
     return choice
 

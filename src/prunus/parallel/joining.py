@@ -77,7 +77,7 @@ def _connect(device: torch.device, environment: Mapping[str, str]) -> Processes:
         if local >= torch.cuda.device_count():
             raise TrainingError(
                 f"process {local + 1} of this machine has no GPU, the machine has {torch.cuda.device_count()}; "
-                "lower --nproc-per-node, or pass --device cpu"
+                "lower --nproc-per-node, or pass the argument device='cpu'"
             )
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)

@@ -211,7 +211,7 @@ def larger_than_dense(file_bytes: int, dense_bytes: int) -> list[str]:
     return [
         f"the file is larger than the dense network ({file_bytes / 1e6:.2f} MB against {dense_bytes / 1e6:.2f} MB): "
         "too few kernels were removed to make up for the masks, norms and classifiers of the domains; "
-        "set a smaller budget, train for more epochs, or use --dtype float16"
+        "set a smaller budget, train for more epochs, or use the argument dtype='float16'"
     ]
 
 

@@ -66,10 +66,10 @@ def _check_budget(recipe: Recipe) -> None:
 def plan_start(recipe: Recipe, path: Path) -> Plan:
     """Plan a new run, in a folder without one."""
     if not is_utf8(str(path.absolute())):  # TensorBoard cannot write there
-        raise TrainingError(f"the folder {path.absolute()} is not valid UTF-8; choose another --out")
+        raise TrainingError(f"the folder {path.absolute()} is not valid UTF-8; choose another folder")
     if RunFolder(path).holds_run():
         raise TrainingError(
-            f"{path} already holds a run; continue it with: prunus train --resume {path}, or choose another --out"
+            f"{path} already holds a run; continue it with: prunus.resume({str(path)!r}), or choose another folder"
         )
     check_recipe(recipe)
     return Plan(with_absolute_paths(with_method(recipe), Path.cwd()), None)
@@ -79,7 +79,9 @@ def plan_resume(path: Path, recipe: Recipe | None) -> Plan:
     """Plan to continue a run from its last checkpoint, or from the one before if that is damaged."""
     folder = RunFolder(path)
     if not folder.holds_run():
-        raise TrainingError(f"{path} holds no run to resume; start one with: prunus train recipe.toml --out {path}")
+        raise TrainingError(
+            f"{path} holds no run to resume; start one with: prunus.train('recipe.toml', {str(path)!r})"
+        )
     start = read_last(folder)
     trained = stored_recipe(folder, start)
     if recipe is not None:
@@ -101,7 +103,7 @@ def plan_either(recipe: Recipe, path: Path) -> Plan | None:
     wanted = settled_like(with_method(recipe), trained)
     if changes := recipe_differences(trained, wanted):
         raise TrainingError(
-            f"{path} holds a run of another recipe ({'; '.join(changes[:3])}); remove {path} or choose another --out"
+            f"{path} holds a run of another recipe ({'; '.join(changes[:3])}); remove {path} or choose another folder"
         )
     # a run that was killed before the first checkpoint of its extension has the shorter recipe there
     is_extended = bool(recipe_differences(saved.identity.recipe, wanted))
@@ -112,7 +114,7 @@ def _check_extension(path: Path, trained: Recipe, wanted: Recipe, start: Checkpo
     if changes := recipe_differences(trained, wanted, except_for=CHANGEABLE):
         raise TrainingError(
             f"{path} was trained with another recipe ({'; '.join(changes[:3])}); a resumed run may only change "
-            f"{', '.join(CHANGEABLE)}; remove the other changes, or choose a new --out"
+            f"{', '.join(CHANGEABLE)}; remove the other changes, or choose a new folder"
         )
     if start is None or start.identity.recipe.training.epochs == wanted.training.epochs:
         return

@@ -150,7 +150,8 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
     folder = RunFolder(path)
     if not folder.holds_run():
         raise TrainingError(
-            f"{path} is neither a run folder nor a model file; train a run with: prunus train recipe.toml --out {path}"
+            f"{path} is neither a run folder nor a model file; "
+            f"train a run with: prunus.train('recipe.toml', {str(path)!r})"
         )
     keeps_best = not folder.recipe.exists() or stored_recipe(folder, None).training.keep == "best"
     checkpoint = read_kept(folder, keeps_best)

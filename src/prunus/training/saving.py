@@ -196,5 +196,5 @@ class Saver:
         position = self.position
         return (
             f"saved at step {position.step} of {position.total_steps}; "
-            f"continue with: prunus train --resume {self._folder.path}"
+            f"continue with: prunus.resume({str(self._folder.path)!r})"
         )

@@ -1,7 +1,6 @@
 """Measure how fast a model file runs, beside the dense network that it was pruned from."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from prunus.errors import DataError
 from prunus.measure.bundle_cost import bundle_costs
@@ -10,10 +9,11 @@ from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import describe_machine, usable_processors
 from prunus.timing.rivals import Rivals
 from prunus.timing.speeds import compare_with_dense, measure_speeds
+from prunus.verbs.arguments import ModelLike, model_path
 
 
 def bench(
-    model: str | Path,
+    model: ModelLike,
     threads: Sequence[int] | None = None,
     domains: Sequence[str] = (),
     batch: int = 16,
@@ -30,7 +30,8 @@ def bench(
     """
     if rounds < 1 or batch < 1:
         raise DataError(f"rounds and batch must be at least 1, got {rounds} and {batch}")
-    predictor = Predictor(model)
+    path = model_path(model)
+    predictor = Predictor(path)
     bundle = predictor.bundle
     for domain in domains:
         bundle.check_domain(domain)
@@ -38,9 +39,9 @@ def bench(
     rivals = Rivals(bundle, timed)
     speeds: list[Speed] = []
     for count in dict.fromkeys(threads or [1, usable_processors()]):
-        speeds += measure_speeds(Path(model), timed, rivals, count, batch, rounds)
+        speeds += measure_speeds(path, timed, rivals, count, batch, rounds)
     return Benchmark(
-        model=Path(model).name,
+        model=path.name,
         backbone=bundle.manifest.backbone,
         image_size=bundle.manifest.image_size,
         batch=batch,

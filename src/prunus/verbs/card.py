@@ -7,9 +7,10 @@ from prunus.files import write_atomically
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.report.card import Card, card_text
 from prunus.report.targets import check_file
+from prunus.verbs.arguments import ModelLike, model_path
 
 
-def card(model: str | Path, out: str | Path | None = None) -> str:
+def card(model: ModelLike, out: str | Path | None = None) -> str:
     """Describe a model file in Markdown: domains, costs, image preparation, usage, origin and limits.
 
     Args:
@@ -17,7 +18,7 @@ def card(model: str | Path, out: str | Path | None = None) -> str:
     """
     if out is not None:
         check_file(Path(out), "CARD.md")
-    path = Path(model)
+    path = model_path(model)
     bundle = read_bundle(path)
     text = card_text(Card(path.name, path.stat().st_size, bundle, bundle_costs(bundle)))
     if out is not None:

@@ -7,26 +7,28 @@ from prunus.comparison.execution import Outcome, Trials
 from prunus.comparison.executors import local_executor
 from prunus.comparison.plan import ALL, REQUIRED, check_data, plan_comparison
 from prunus.comparison.table import is_complete, tabulate, write_table
-from prunus.comparison.trials import Watch
-from prunus.config import Recipe
 from prunus.errors import RecipeError
+from prunus.files import as_path
 from prunus.measure.comparison import Comparison
+from prunus.progress.choice import Watch, trials_with_progress, watch_with_progress
 from prunus.recipes import with_absolute_paths
+from prunus.verbs.arguments import RecipeLike, as_recipe
 
 BUDGETS = (1.0, 0.75, 0.5, 0.25)
 
 
 def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
-    recipe: Recipe,
+    recipe: RecipeLike,
     out: str | Path,
     methods: str | Sequence[str] = ALL,
     budgets: Sequence[float] = BUDGETS,
-    observers: Watch = lambda _title: (),
+    observers: Watch | None = None,
     device: str = "auto",
     use_cache: bool = True,
     split: str = "test",
     seeds: Sequence[int] = (),
     jobs: int = 1,
+    progress: bool | None = None,
 ) -> Comparison:
     """Train every method, once per budget if it has one, and measure all of them in the same way.
 
@@ -39,22 +41,27 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
         split: what is measured on; "validation" where test images have no labels.
         seeds: train everything once per seed; the numbers of a row are means, and its `spread` standard deviations.
         jobs: training runs at a time; more than one run in processes of their own.
+        progress: as in `train`.
     """
-    folder = Path(out)
+    folder = as_path(out, "the folder of a comparison")
     if folder.is_file():
         raise RecipeError(f"{folder} is a file; name a folder for the comparison")
     if jobs < 1:
         raise RecipeError(f"jobs must be at least 1, got {jobs}")
-    recipe = with_absolute_paths(recipe, Path.cwd())
-    entries = plan_comparison(recipe, [methods] if isinstance(methods, str) else methods, budgets, seeds)
-    check_data(recipe, split)
+    content = with_absolute_paths(as_recipe(recipe), Path.cwd())
+    entries = plan_comparison(content, [methods] if isinstance(methods, str) else methods, budgets, seeds)
+    check_data(content, split)
     comparisons: list[Comparison] = []
 
     def report(outcome: Outcome) -> None:
         if is_complete(entries, outcome):  # written after every run: a long comparison can be read while it runs
-            comparisons.append(tabulate(entries, outcome, recipe, split))
+            comparisons.append(tabulate(entries, outcome, content, split))
             write_table(folder, "comparison", comparisons[-1])
 
     trials = Trials(entries, folder, split, device, use_cache, REQUIRED)
-    trials.run(local_executor(jobs), observers, report)
+    if jobs == 1:
+        trials.run(local_executor(jobs), watch_with_progress(observers, progress), report)
+        return comparisons[-1]
+    with trials_with_progress(observers, progress) as shown:
+        trials.run(local_executor(jobs), shown.watch, report)
     return comparisons[-1]

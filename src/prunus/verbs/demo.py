@@ -1,6 +1,6 @@
 """Train, prune, measure and use a model on the bundled domains."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from prunus.config import Recipe
@@ -13,12 +13,12 @@ from prunus.files import write_json
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.evaluation import Demonstration, Evaluation, Example, StoredResult
 from prunus.measure.score import FEATURE
+from prunus.progress.choice import Watch, watch_with_progress
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
 from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.samples import bundled
-from prunus.training.observers import Observer
 from prunus.training.run import train_or_continue
 from prunus.verbs.bench import bench
 from prunus.verbs.evaluate import evaluate
@@ -31,8 +31,9 @@ ROUNDS = 20  # of the benchmark: enough for a median of milliseconds
 def demo(
     out: str | Path = "runs/demo",
     overrides: Sequence[str] = (),
-    observers: Callable[[str], Sequence[Observer]] = lambda _title: (),
+    observers: Watch | None = None,
     device: str = "auto",
+    progress: bool | None = None,
 ) -> Demonstration:
     """Train one small model for the five bundled domains, beside classifiers on its frozen backbone.
 
@@ -43,10 +44,12 @@ def demo(
     Args:
         overrides: recipe settings to change, such as `training.epochs=5`.
         observers: title of a training run -> its observers.
+        progress: as in `train`.
     """
     folder = RunFolder(Path(out))
     recipe = load_recipe(bundled("recipes") / "demo.toml", overrides)
-    train_or_continue(recipe, folder.path, observers(f"one network for {len(recipe.domains)} domains"), device)
+    watch = watch_with_progress(observers, progress)
+    train_or_continue(recipe, folder.path, watch(f"one network for {len(recipe.domains)} domains"), device)
     predictor = Predictor(prune(folder.path, folder.model))
     extras = {
         "baselines": {FEATURE: _frozen_features(folder.path, device)},

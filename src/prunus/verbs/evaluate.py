@@ -9,10 +9,11 @@ from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import open_subject
 from prunus.measure.evaluation import Evaluation
+from prunus.verbs.arguments import ModelLike, model_path
 
 
 def evaluate(
-    target: str | Path,
+    target: ModelLike,
     split: str = "test",
     data: str | Path | None = None,
     crops: Crops | None = None,
@@ -27,5 +28,5 @@ def evaluate(
     """
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
-    subject = open_subject(Path(target), device)
+    subject = open_subject(model_path(target), device)
     return evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))

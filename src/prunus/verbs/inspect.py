@@ -1,10 +1,9 @@
 """Describe a model file."""
 
-from pathlib import Path
-
 from prunus.measure.inspection import Inspection, inspect_file
+from prunus.verbs.arguments import ModelLike, model_path
 
 
-def inspect(model: str | Path) -> Inspection:
+def inspect(model: ModelLike) -> Inspection:
     """Describe a model file: what each layer keeps, each domain uses, domains share, and where the bytes go."""
-    return inspect_file(Path(model))
+    return inspect_file(model_path(model))

@@ -10,6 +10,7 @@ from prunus.config import Recipe
 from prunus.errors import BudgetWarning, BundleError
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.packing import pack_run
+from prunus.files import as_path
 from prunus.measure.budget import LimitUse
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.methods.table import choose_method
@@ -28,13 +29,15 @@ def prune(run: str | Path, out: str | Path, dtype: DType | None = None) -> Path:
     Args:
         dtype: how weights are stored: float32, float16 or bfloat16 (default: the recipe's).
     """
-    if Path(out).is_dir():
-        raise BundleError(f"{out} is a folder; name the file to write, such as {Path(out) / 'model.prunus'}")
-    trained = open_run(Path(run), device="cpu")
-    write_bundle(Path(out), pack_run(trained), dtype or trained.recipe.dtype)
-    for problem in find_problems(Path(out)):
+    file = as_path(out, "the model file to write")
+    folder = as_path(run, "the folder of a run")
+    if file.is_dir():
+        raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
+    trained = open_run(folder, device="cpu")
+    write_bundle(file, pack_run(trained), dtype or trained.recipe.dtype)
+    for problem in find_problems(file):
         warnings.warn(shown(f"{out}: {problem}"), BudgetWarning, stacklevel=2)
-    return Path(out)
+    return file
 
 
 def limits_of_file(model: Path) -> tuple[LimitUse, ...]:
@@ -66,8 +69,8 @@ def _recipe(bundle: Bundle) -> Recipe | None:
 def _remedy(bundle: Bundle, recipe: Recipe) -> str:
     """Return what to do about a file that exceeds a budget that its method keeps."""
     if bundle.dtype != recipe.dtype:
-        return f"the recipe plans for --dtype {recipe.dtype}, and this file is {bundle.dtype}"
+        return f"the recipe plans for the argument dtype={recipe.dtype!r}, and this file is {bundle.dtype}"
     step, total = (bundle.manifest.provenance.get(key, 0) for key in ("step", "total_steps"))
     if step < total:
-        return f"the run stopped at step {step} of {total}; continue it with: prunus train --resume RUN"
+        return f"the run stopped at step {step} of {total}; continue it with: prunus.resume('RUN')"
     return "train the run again, with a slightly smaller budget"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from prunus.files import as_path
 from prunus.measure.inspection import bundle_sharing
 from prunus.report.page.run import Contents
 from prunus.report.page.writing import Report, write_page
@@ -18,7 +19,7 @@ def write_report(
     """
     paths = [runs] if isinstance(runs, (str, Path)) else runs
     folder = None if figures is None else Path(figures)
-    return write_page([Path(path) for path in paths], Path(out), folder, run_contents)
+    return write_page([as_path(path, "a run") for path in paths], Path(out), folder, run_contents)
 
 
 def run_contents(folder: Path) -> Contents:

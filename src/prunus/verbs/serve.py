@@ -6,12 +6,13 @@ from pathlib import Path
 from prunus.errors import MissingExtraError
 from prunus.runtime.predictor import Predictor
 from prunus.serving.settings import ServeSettings
+from prunus.verbs.arguments import ModelLike, model_path
 
 PACKAGES = ("fastapi", "starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
 
 
 def serve(
-    model: str | Path,
+    model: ModelLike,
     settings: ServeSettings | None = None,
     examples: str | Path | None = None,
     ready: Callable[[str], None] = lambda address: None,
@@ -23,7 +24,8 @@ def serve(
         ready: called with the address once the service is up.
     """
     settings = settings or ServeSettings()
-    predictor = Predictor(model, settings.threads)
+    path = model_path(model)
+    predictor = Predictor(path, settings.threads)
     try:
         from prunus.serving.routes.examples import read_examples  # noqa: PLC0415  # an extra
         from prunus.serving.server import run_service  # noqa: PLC0415
@@ -35,6 +37,6 @@ def serve(
         raise MissingExtraError(error.name, "serve", "the service") from None
     images = {} if examples is None else read_examples(examples, predictor.domains)
     if settings.workers > 1:
-        run_workers(Path(model), settings, None if examples is None else str(examples), ready)
+        run_workers(path, settings, None if examples is None else str(examples), ready)
         return
-    run_service(make_service(Path(model).name, predictor, settings, images), ready)
+    run_service(make_service(path.name, predictor, settings, images), ready)

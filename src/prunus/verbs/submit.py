@@ -11,6 +11,7 @@ from prunus.data.visual_decathlon.submissions import write_results
 from prunus.errors import RecipeError
 from prunus.evaluation.classifying import classify_domains
 from prunus.evaluation.subject import open_subject
+from prunus.verbs.arguments import ModelLike, model_path
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Submission:
 
 
 def submit(
-    target: str | Path,
+    target: ModelLike,
     out: str | Path,
     data: str | Path | None = None,
     crops: Crops | None = None,
@@ -31,7 +32,7 @@ def submit(
     use_cache: bool = True,
 ) -> Submission:
     """Classify the test images of every set of a run or model file and write a zipped results.json."""
-    subject = open_subject(Path(target), device)
+    subject = open_subject(model_path(target), device)
     if subject.recipe.benchmark != DECATHLON.name:
         raise RecipeError(f'{target} was not trained with benchmark = "decathlon", so its images have no ids')
     categories: dict[int, int] = {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from prunus.cli.progress import TrainingProgress
+from prunus.progress.training import TrainingProgress
 from prunus.run_folder import DomainProgress, EpochReport
 
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from prunus.cli.trials_progress import TrialsProgress
+from prunus.progress.trials import TrialsProgress
 from prunus.run_folder import DomainProgress, EpochReport
 
 REPORT = EpochReport(0, 10, {"birds": DomainProgress(1.0, 0.5, 0.75, 0.4)}, union=0.6)

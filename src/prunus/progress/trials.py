@@ -1,4 +1,4 @@
-"""The progress of training runs that go on at the same time: a bar each in a terminal, one line each elsewhere."""
+"""The progress of training runs at the same time: a bar each in a terminal or notebook, one line each elsewhere."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from typing_extensions import Self, override
 
-from prunus.cli.progress import epoch_line
 from prunus.names import shown
+from prunus.progress.training import epoch_line
 from prunus.run_folder import EpochReport
-from prunus.terminal import plain_text
+from prunus.terminal import is_live, plain_text
 from prunus.training.observers import Observer
 
 
@@ -27,7 +27,7 @@ class TrialsProgress(AbstractContextManager["TrialsProgress"]):
             TextColumn("steps"),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
+            disable=not is_live(console),
             transient=True,
         )
 
@@ -67,7 +67,7 @@ class TrialProgress(Observer):
     @override
     def started(self, step: int, total_steps: int) -> None:
         self._task = self._display.bars.add_task(self._title, total=total_steps, completed=step)
-        if not self._display.console.is_terminal:
+        if not is_live(self._display.console):
             self._print(f"{self._title}: {total_steps - step} steps to go")
 
     @override

@@ -1,15 +1,14 @@
-"""The progress of a training run: a bar and a table in a terminal, one line per epoch elsewhere."""
+"""The progress of a training run: a bar and a table in a terminal or notebook, one line per epoch elsewhere."""
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from typing_extensions import override
 
-from prunus.cli.output import make_table
 from prunus.names import shown
 from prunus.report.tables import percent
 from prunus.run_folder import EpochReport
-from prunus.terminal import PlainTable, plain_text
+from prunus.terminal import PlainTable, is_live, plain_text
 from prunus.training.observers import Observer
 
 
@@ -39,7 +38,7 @@ class TrainingProgress(Observer):
 
     @override
     def loaded(self, domain: str, done: int, total: int) -> None:
-        if not self._console.is_terminal:
+        if not is_live(self._console):
             return
         self._decoding.start()  # does nothing from the second time on
         task = self._decoding_tasks.get((domain, total))
@@ -52,7 +51,7 @@ class TrainingProgress(Observer):
         if self._decoding_tasks:
             self._decoding.stop()
         self._task = self._bar.add_task(self._title, total=total_steps, completed=step)
-        if self._console.is_terminal:
+        if is_live(self._console):
             self._live = Live(self._bar, console=self._console, refresh_per_second=8)
             self._live.start()
         else:
@@ -99,7 +98,9 @@ def epoch_line(report: EpochReport) -> str:
 
 def _table(report: EpochReport) -> PlainTable:
     shares = f": union {percent(report.union)}, intersection {percent(report.intersection)}"
-    table = make_table(("domain", "loss", "train", "validation", *(["kernels used"] if report.has_switches else [])))
+    table = PlainTable("domain")
+    for column in ("loss", "train", "validation", *(["kernels used"] if report.has_switches else [])):
+        table.add_column(column, justify="right")
     table.caption = f"epoch {report.epoch + 1}{shares if report.has_switches else ''}" + _speed(report, "\n")
     for name, domain in report.domains.items():
         accuracies = (percent(domain.train_accuracy), percent(domain.validation_accuracy))
