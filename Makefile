@@ -3,25 +3,32 @@ PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 READY := .venv/.ready
+# a file runs in one process, since its tests share what they train; tests/conftest.py has the longest files first
+PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
 
-.PHONY: demo quick test sweep mutants docs lint format setup requirements clean
+.PHONY: demo quick test tests sweep mutants docs lint format setup requirements clean
 
 demo: $(READY)
 	$(BIN)/prunus demo
 
 # about a minute and a half on 2 cores: everything but training runs and large networks
 quick: lint
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(PYTEST) -m "not slow"
 
-test: lint
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+# the type checker needs one core for a minute: beside the tests no other core waits for it
+test: $(READY)
+	$(MAKE) --jobs 2 lint tests
 
-# drawn tests with 40 times as many examples, and the fuzzer with its full count
+tests: $(READY)
+	$(PYTEST)
+
+# drawn tests with 40 times as many examples, the fuzzer with its full count, and the demo at its full length
 sweep: $(READY)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=sweep
 	PRUNUS_DRAWS=1000 $(BIN)/pytest -n auto tests/budgets/test_keeper.py
 	$(BIN)/python -m fuzzing.model_files
+	PRUNUS_FULL_DEMO=1 $(BIN)/pytest tests/verbs/test_demo.py
 
 # changes 225 single operators, one at a time, and checks that tests notice: an hour and more; continues where it stopped
 mutants: $(READY)
