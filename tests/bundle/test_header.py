@@ -12,9 +12,25 @@ from safetensors.numpy import save
 
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
-from prunus.bundle.header import FORMAT_VERSION
+from prunus.bundle.header import FORMAT_VERSION, FileHeader
 from prunus.errors import BundleError
+from tests.makers.graph_bundles import random_bundle, varied_graph
 from tests.makers.sealed_files import rewrite_header
+
+
+def test_a_header_declares_as_many_arrays_as_the_file_holds(tmp_path: Path) -> None:
+    written = random_bundle(varied_graph(3), 12, ("a", "b", "c"))
+    write_bundle(tmp_path / "m.prunus", written)
+    claims = read_header(tmp_path / "m.prunus").claims(values=5)
+    assert claims.arrays == len(read_bundle(tmp_path / "m.prunus").arrays)
+    assert (claims.domains, claims.values) == (3, 5)
+    assert claims.kept == {layer: len(written.arrays[f"kernels/{layer}"]) for layer in written.manifest.convs}
+
+
+def read_header(path: Path) -> FileHeader:
+    content = path.read_bytes()
+    container = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return FileHeader.model_validate_json(container["__metadata__"]["prunus"])
 
 
 def test_another_version_is_named(bundle: Bundle, tmp_path: Path) -> None:

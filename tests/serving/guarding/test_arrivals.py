@@ -137,6 +137,19 @@ def test_a_large_body_that_has_paused_makes_room_for_one_that_comes_but_not_too_
     assert set(clients.refused) == {"older", "newer", "old"}
 
 
+def test_after_a_while_without_any_a_second_of_evictions_may_come_at_once() -> None:
+    clients = Clients(max_bytes=6400)
+    for number in range(12):
+        clients.begin(f"paused {number}")
+        clients.send(f"paused {number}", 400, 0.0)
+    for number in range(12):
+        clients.begin(f"new {number}")
+        clients.arrivals.expect(clients.bodies[f"new {number}"], 400, 100.0)
+        clients.send(f"new {number}", 400, 100.0)
+    evicted = [name for name in clients.refused if name.startswith("paused")]
+    assert len(evicted) == 1 + 1.0 / EVICTION_SECONDS
+
+
 def test_a_small_body_is_expected_whatever_the_large_ones_hold() -> None:
     clients = Clients(max_bytes=6400)
     clients.begin("large")
