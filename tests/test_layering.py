@@ -63,8 +63,8 @@ pretraining: backbone benchmarks checkpoints config data evaluation methods para
 progress: report run_folder terminal training
 verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel
     presets pretraining progress recipes report run_folder runtime samples serving timing training
-cli: backbone benchmarks bundle config data measure onnx parallel progress recipes report run_folder serving
-    terminal verbs
+cli: backbone benchmarks bundle config data measure onnx parallel progress recipes report run_folder runtime
+    serving terminal verbs
 __main__: cli
 """
 IMPORTS = {

@@ -6,14 +6,10 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import typer
-from rich.text import Text
 
 from prunus.cli import measure, research, start, train, use
-from prunus.cli.output import say
-from prunus.cli.wording import on_command_line
+from prunus.cli.output import complain, say
 from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
-from prunus.names import shown
-from prunus.terminal import plain_console
 from prunus.version import __version__
 
 TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
@@ -80,6 +76,5 @@ def main() -> None:
 
 
 def _fail(kind: str, message: str, code: int) -> NoReturn:
-    text = Text.assemble((f"{kind}:", "bold red"), " ", shown(on_command_line(message)))
-    plain_console(stderr=True).print(text, soft_wrap=True)
+    complain(kind, message)
     sys.exit(code)

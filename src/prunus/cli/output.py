@@ -8,7 +8,9 @@ from pydantic_core import to_jsonable_python
 from rich.box import HEAVY_HEAD, SIMPLE
 from rich.console import RenderableType
 from rich.status import Status
+from rich.text import Text
 
+from prunus.cli.wording import on_command_line
 from prunus.names import is_unseen, shown
 from prunus.terminal import PlainTable, plain_console, plain_text
 
@@ -17,6 +19,12 @@ def say(*lines: str) -> None:
     """Print lines; what could not be seen in the names that they hold becomes escapes."""
     for line in lines:
         typer.echo(shown(line))
+
+
+def complain(kind: str, message: str) -> None:
+    """Print what went wrong as one line on standard error, in the words of the command line."""
+    text = Text.assemble((f"{kind}:", "bold red"), " ", shown(on_command_line(message)))
+    plain_console(stderr=True).print(text, soft_wrap=True)
 
 
 def waiting(text: str) -> Status:

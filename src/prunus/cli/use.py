@@ -1,15 +1,25 @@
 """Commands that use a model file: `predict`, `serve`, `export` and `card`."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import prunus
 from prunus.cli.options import AsJson, ModelFile
-from prunus.cli.output import make_table, say, show, waiting
+from prunus.cli.output import complain, say, show, waiting
+from prunus.files import write_atomically
 from prunus.recipes import parse_assignment
-from prunus.report.tables import megabytes, percent
+from prunus.report.tables import megabytes, plural
+from prunus.terminal import is_live, plain_console
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prunus.runtime.image_files import FileResult
 
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="Change a limit, as in max_upload_mb=4. May be repeated.")
@@ -18,26 +28,55 @@ Settings = Annotated[
 
 def predict(
     model: ModelFile,
-    images: Annotated[list[Path], typer.Argument(help="One or more image files.")],
-    domain: Annotated[str, typer.Option(help="The domain of the images.")],
+    images: Annotated[list[Path], typer.Argument(help="Image files, folders, or patterns such as 'photos/*.jpg'.")],
+    domain: Annotated[
+        str | None, typer.Option(help="The domain of the images.", show_default="the one named like their folder")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of classes to show.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="File to write: .csv, .jsonl or .json.")] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="table, csv, jsonl or json.", show_default="by the name of --out")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Classify images with a model file.
+    """Classify images with a model file; exit with 1 if an image cannot be read.
 
-    Example: prunus predict model.prunus rose.jpg --domain flowers
+    Example: prunus predict model.prunus photos --domain birds --out photos.csv
     """
-    results = list(zip(images, prunus.Predictor(model).predict(images, domain, top), strict=True))
-    content = [{"image": image, "domain": domain, "predictions": guesses.predictions} for image, guesses in results]
-    tables = (
-        make_table(
-            ("class", "probability"),
-            f"{image} ({domain})",
-            rows=((guess.label, percent(guess.probability)) for guess in guesses),
-        )
-        for image, guesses in results
-    )
-    show(content, as_json, *tables)
+    from prunus.cli.prediction_formats import FORMATS, TABLE, choose_format, tables
+    from prunus.runtime.image_files import domains_of, find_images
+
+    chosen = choose_format(form, out, as_json)
+    predictor = prunus.Predictor(model)
+    if domain is not None:
+        predictor.bundle.check_domain(domain)
+    found = find_images(images)
+    domains = [domain] * len(found) if domain else domains_of(found, predictor.domains)
+    results = _classify(predictor, found, domains, top)
+    if out:
+        write_atomically(out, f"{FORMATS[chosen](results)}\n".encode(errors="surrogateescape"))
+        say(f"{out}: {plural(len(results), 'image')}")
+    elif chosen == TABLE:
+        show(None, False, *tables(results))
+    else:
+        say(*FORMATS[chosen](results).split("\n"))
+    failed = [file for file in results if file.error]
+    for file in failed:
+        complain("error", file.error or "")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _classify(
+    predictor: prunus.Predictor, images: Sequence[Path], domains: Sequence[str], top: int
+) -> list[FileResult]:
+    """Classify files, with a bar in a terminal if they are many."""
+    from prunus.runtime.image_files import BATCH, predict_files
+
+    console = plain_console(stderr=True)
+    columns = (TextColumn("classifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    is_shown = is_live(console) and len(domains) > BATCH
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
+        return list(progress.track(predict_files(predictor, images, domains, top), total=len(domains)))
 
 
 def serve(
