@@ -110,6 +110,9 @@ def test_a_rate_without_end_is_refused(key: str) -> None:
         ({"domains": [3]}, "'domains.0': a domain is a path or a table"),
         ({"domains": [{"name": "a"}]}, "the recipe lacks the key 'domains.0.path'"),
         ({"domains": [{"name": "a b", "path": "x"}]}, "'domains.0.name': .*, got 'a b'"),
+        ({"domains": [{"name": "a b", "path": "x"}]}, "'domains.0.name': a domain name has letters .* example 'a-b'"),
+        ({"domains": [{"name": "x" * 201, "path": "x"}]}, "'domains.0.name': .* at most 200 characters, got 201"),
+        ({"domains": [f"data/{'x' * 201}"]}, "'domains.0.name': .* at most 200 characters, got 201"),
         ({"seed": {1, 2}}, "a recipe may hold text, numbers, lists and tables only"),
     ],
 )
@@ -131,7 +134,14 @@ def test_two_domains_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("data/flowers", "flowers"), ("x/signs.zip", "signs"), ("demo:fashion", "fashion"), ("a/", "a")]
+    ("path", "name"),
+    [
+        ("data/flowers", "flowers"),
+        ("x/signs.zip", "signs"),
+        ("demo:fashion", "fashion"),
+        ("a/", "a"),
+        ("x/My Art", "My-Art"),
+    ],
 )
 def test_a_domain_given_as_text_is_named_after_its_path(path: str, name: str) -> None:
     assert parse(domains=[path]).domains == (DomainChoice(name=name, path=path),)

@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 
 from prunus import images
 from prunus.errors import DataError
-from prunus.images import Preprocess, crop_windows, read_image
+from prunus.images import Preprocess, crop_windows, image_size, read_image
 
 LOSSY = {"JPEG", "WEBP"}
 ORIENTATION = 0x0112  # the EXIF tag
@@ -47,7 +47,7 @@ def preprocess(size: int = 4, resize: int = 4, fit: str = "crop") -> Preprocess:
     )
 
 
-@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "BMP", "PPM"])
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "BMP", "PPM", "TIFF", "GIF"])
 def test_every_supported_format_gives_back_its_colour(format_name: str) -> None:
     found = pixels(encode(Image.new("RGB", (16, 12), (200, 30, 90)), format_name))
     assert found.shape == (12, 16, 3)
@@ -174,7 +174,7 @@ def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
         read_image(tmp_path / "x.png")
 
 
-@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "BMP", "PPM"])
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "BMP", "PPM", "TIFF", "GIF"])
 def test_a_truncated_file_is_refused_by_its_name(format_name: str) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
     content = encode(Image.fromarray(noise), format_name)
@@ -182,10 +182,46 @@ def test_a_truncated_file_is_refused_by_its_name(format_name: str) -> None:
         read_image(content[: len(content) // 2], "half an image")
 
 
-@pytest.mark.parametrize("content", [b"not an image", encode(Image.new("L", (2, 2)), "GIF")], ids=["text", "gif"])
+@pytest.mark.parametrize("content", [b"not an image", encode(Image.new("L", (2, 2)), "TGA")], ids=["text", "tga"])
 def test_a_file_of_another_kind_is_refused_with_the_known_formats(content: bytes) -> None:
-    with pytest.raises(DataError, match="none of JPEG, PNG, WEBP, BMP, PPM"):
+    with pytest.raises(DataError, match="none of JPEG, PNG, WEBP, BMP, PPM, TIFF, GIF"):
         read_image(content)
+
+
+def test_a_tiff_of_an_unusual_kind_is_refused_with_what_to_do() -> None:
+    with pytest.raises(DataError, match="it is a TIFF of an unusual kind, such as 16 bits per colour; save it as PNG"):
+        read_image(b"II*\0" + bytes(60))
+
+
+@pytest.mark.parametrize("format_name", ["GIF", "TIFF", "WEBP"])
+def test_of_several_frames_or_pages_the_first_is_read(format_name: str) -> None:
+    frames = [Image.new("RGB", (9, 7), colour) for colour in ((250, 0, 0), (0, 0, 250))]
+    found = pixels(encode(frames[0], format_name, save_all=True, append_images=frames[1:]))
+    assert np.abs(found - (250, 0, 0)).max() <= (8 if format_name in LOSSY else 0)
+
+
+@pytest.mark.parametrize("compression", ["raw", "tiff_lzw", "tiff_deflate"])
+def test_a_tiff_is_turned_upright_once(compression: str) -> None:
+    image = Image.new("RGB", (32, 16), (255, 0, 0))
+    image.paste((0, 0, 255), (16, 0, 32, 16))
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    found = pixels(encode(image, "TIFF", exif=exif, compression=compression))
+    assert found.shape == (32, 16, 3)
+    assert (found[2, 8].tolist(), found[29, 8].tolist()) == ([255, 0, 0], [0, 0, 255])
+
+
+def test_the_pixels_of_a_tiff_are_limited_by_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = encode(Image.new("L", (11, 10)), "TIFF")
+    monkeypatch.setattr(images, "MAX_PIXELS", 100)
+    with pytest.raises(DataError, match="it has 11 x 10 pixels; at most 100 are read"):
+        read_image(content)
+
+
+def test_the_size_of_an_image_is_read_from_its_header() -> None:
+    assert image_size(encode(Image.new("L", (11, 10)), "GIF")) == (11, 10)
+    with pytest.raises(DataError, match="cannot read the image: it is none of"):
+        image_size(b"no image")
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -59,10 +59,11 @@ training: backbone budgets checkpoints config data images learning losses loweri
 evaluation: backbone budgets bundle checkpoints config data images learning lowering masks measure methods presets
     probabilities recipes run_folder runtime timing training
 comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
+drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 progress: report run_folder terminal training
-verbs: backbone benchmarks bundle comparison config data evaluation graph lowering measure methods onnx parallel
-    presets pretraining progress recipes report run_folder runtime samples serving timing training
+verbs: backbone benchmarks bundle comparison config data drafting evaluation graph lowering measure methods onnx
+    parallel presets pretraining progress recipes report run_folder runtime samples serving timing training
 cli: backbone benchmarks bundle config data measure onnx parallel progress recipes report run_folder runtime
     serving terminal verbs
 __main__: cli
@@ -74,7 +75,7 @@ IMPORTS = {
 # every other room must work without torch
 WITH_TORCH = {
     *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
-    *("budgets", "checkpoints", "evaluation", "comparison", "pretraining", "verbs"),
+    *("budgets", "checkpoints", "evaluation", "comparison", "drafting", "pretraining", "verbs"),
 }
 
 

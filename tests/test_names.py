@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunus.names import MAX_NAME_BYTES, MAX_PART_BYTES, name_problem, shown, shown_lines
+from prunus.names import (
+    DOMAIN_NAME,
+    MAX_DOMAIN_NAME,
+    MAX_NAME_BYTES,
+    MAX_PART_BYTES,
+    domain_name,
+    domain_name_problem,
+    name_problem,
+    shown,
+    shown_lines,
+)
 from tests.makers.hostile_files import HOSTILE_NAMES
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # surrogates too
@@ -76,3 +87,48 @@ def test_a_name_that_is_no_utf8_that_holds_controls_or_is_too_long_is_not_accept
 )
 def test_a_name_of_the_largest_size_is_accepted(name: str) -> None:
     assert name_problem(name) is None
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("flowers", "flowers"),
+        ("signs.zip", "signs"),
+        ("Signs.ZIP", "Signs"),
+        ("My Art", "My-Art"),
+        ("  My  Photos (2024) ", "My-Photos-2024"),
+        ("Vögel", "Vogel"),
+        (unicodedata.normalize("NFD", "Vögel"), "Vogel"),
+        ("Straße", "Strasse"),
+        ("_.x", "x"),
+        ("v1.2_b", "v1.2_b"),
+        ("...", ""),
+    ],
+)
+def test_a_domain_is_called_after_its_folder(folder: str, name: str) -> None:
+    assert domain_name(folder) == name
+
+
+def test_a_folder_in_another_script_leads_to_a_name_of_its_own() -> None:
+    names = {domain_name(folder) for folder in ("鳥", "花", "птицы")}
+    assert len(names) == 3
+    assert all(re.fullmatch(r"domain-[0-9a-f]{6}", name) for name in names)
+
+
+@given(ANY_TEXT)
+def test_the_name_of_any_folder_is_empty_or_accepted_and_stays(folder: str) -> None:
+    name = domain_name(folder)
+    assert name == "" or re.fullmatch(DOMAIN_NAME, name)
+    assert domain_name(name) == name or name.lower().endswith(".zip")
+
+
+@pytest.mark.parametrize("name", ["a b", "", ".a", "a/b", "ä", "a\n"])
+def test_a_domain_name_that_is_no_file_name_is_refused_with_one_that_is(name: str) -> None:
+    problem = str(domain_name_problem(name))
+    assert problem.endswith(f", got {name!r}")
+    assert f"for example {domain_name(name)!r}" in problem or not domain_name(name)
+
+
+def test_a_domain_name_is_limited() -> None:
+    assert domain_name_problem("x" * MAX_DOMAIN_NAME) is None
+    assert "at most 200 characters, got 201" in str(domain_name_problem("x" * (MAX_DOMAIN_NAME + 1)))

@@ -28,6 +28,7 @@ from .verbs.evaluate import evaluate as evaluate
 from .verbs.export import export as export
 from .verbs.inspect import inspect as inspect
 from .verbs.load_network import load_network as load_network
+from .verbs.make_recipe import make_recipe as make_recipe
 from .verbs.plan import plan as plan
 from .verbs.pretrain import pretrain as pretrain
 from .verbs.prune import prune as prune

@@ -20,6 +20,7 @@ from pydantic import (
 from prunus.amounts import parse_bytes, parse_count, parse_share, write_bytes, write_count
 from prunus.arrays import DType
 from prunus.errors import RecipeError
+from prunus.names import domain_name, domain_name_problem
 from prunus.presets import Preset, with_preset
 
 DEMO_PREFIX = "demo:"
@@ -68,7 +69,7 @@ class BackboneChoice(Settings):
 class DomainChoice(Settings):
     """One image domain: where its images are and how they are prepared."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str
     path: str
     mirror: bool | None = Field(default=None, description="mirror in training (default: unless the paper does not)")
     layout: Literal["folders", "decathlon", "imagenet_to_sketch"] = "folders"
@@ -79,14 +80,23 @@ class DomainChoice(Settings):
     )
     finetune_accuracy: float | None = Field(default=None, ge=0, le=1, description="of a fine-tuned network, for S")
     feature_accuracy: float | None = Field(default=None, ge=0, le=1, description="of the feature extractor, for S_E")
+    test_share: float = Field(default=0.2, gt=0, lt=1, description="held out of class folders without splits")
+    split_seed: int = Field(default=0, ge=0, description="another one holds out other images")
 
     @model_validator(mode="before")
     @classmethod
     def _from_path(cls, value: object) -> object:
         fields: dict[str, object] = {"path": value} if isinstance(value, str) else dict(_as_mapping(value))
         if "name" not in fields and isinstance(path := fields.get("path"), str):
-            fields["name"] = Path(path.removeprefix(DEMO_PREFIX)).name.removesuffix(".zip")
+            fields["name"] = domain_name(Path(path.removeprefix(DEMO_PREFIX)).name)
         return fields
+
+    @field_validator("name")
+    @classmethod
+    def _is_short_and_plain(cls, name: str) -> str:
+        if problem := domain_name_problem(name):
+            raise ValueError(problem)
+        return name
 
     @property
     def mirrored(self) -> bool:

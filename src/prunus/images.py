@@ -17,8 +17,10 @@ from prunus.arrays import Bytes, Floats
 from prunus.errors import DataError
 from prunus.reading import read_stream
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm"})
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".gif"})
+UPLOAD_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")  # what a service reads from strangers
+FORMATS = (*UPLOAD_FORMATS, "TIFF", "GIF")
+TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 CROP_COUNTS = (1, 5, 10)
 MAX_FILE_BYTES = 256 * 2**20  # no photograph's file is larger
 STRIP_PIXELS = 1_000_000  # converted at a time
@@ -78,18 +80,31 @@ def crop_windows(resize: int, size: int, count: int) -> list[tuple[int, int, boo
 
 
 def read_image(source: Path | bytes | Image.Image, name: str = "") -> Image.Image:
-    """Decode an image to RGB; grey, palette, alpha (on white), CMYK and 16-bit images are converted."""
+    """Decode an image, or the first one of an animation or of several pages, to RGB.
+
+    Grey, palette, alpha (on white), CMYK and 16-bit images are converted.
+    """
     label = name or (str(source) if isinstance(source, Path) else "the image")
     try:
         image = source if isinstance(source, Image.Image) else _open(source)
         if image.width * image.height > MAX_PIXELS:
             raise ValueError(f"it has {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are read")
+        if image.format == "TIFF":
+            image.load()  # Pillow turns a TIFF upright itself, and only then removes its orientation
         turn = TURNS.get(_orientation(image))
         return _to_rgb(image if turn is None else image.transpose(turn))
     except FileNotFoundError:
         raise DataError(f"there is no image {label}") from None
     except Exception as error:  # Pillow's decoders raise almost anything on damaged files
         raise DataError(f"cannot read {label}: {_reason(error)}") from error
+
+
+def image_size(content: bytes) -> tuple[int, int]:
+    """Return width and height of an image from its header."""
+    try:
+        return _open(content).size
+    except Exception as error:  # Pillow's readers raise almost anything on damaged files
+        raise DataError(f"cannot read the image: {_reason(error)}") from error
 
 
 def image_mode(content: bytes) -> str:
@@ -101,7 +116,12 @@ def _open(source: Path | bytes) -> Image.Image:
     content = source if isinstance(source, bytes) else _content(source)
     if not content:
         raise ValueError("it is empty (0 bytes)")
-    return Image.open(io.BytesIO(content), formats=FORMATS)  # reads the header only; pixels are decoded on first use
+    try:
+        return Image.open(io.BytesIO(content), formats=FORMATS)  # reads the header; pixels are decoded on first use
+    except UnidentifiedImageError:
+        if content.startswith(TIFF_STARTS):
+            raise ValueError("it is a TIFF of an unusual kind, such as 16 bits per colour; save it as PNG") from None
+        raise
 
 
 def _content(path: Path) -> bytes:

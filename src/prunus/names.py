@@ -4,6 +4,7 @@ A name may hold anything: markup, escape sequences of a terminal, marks that tur
 are not UTF-8. `shown` is the one function that every such name passes before it reaches a terminal, a log or a page.
 """
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -15,6 +16,11 @@ JOINERS = frozenset({"\u200c", "\u200d"})  # Persian, Indic scripts and emoji ar
 SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 MAX_PART_BYTES = 255  # of a class, or of one folder or file: what file systems allow
 MAX_NAME_BYTES = 4096  # of a file with its folders
+MAX_DOMAIN_NAME = 200  # characters; exported files are named after it
+DOMAIN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # part of addresses, commands and file names on any system
+NOT_IN_DOMAIN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+ZIP_ENDING = re.compile(r"\.zip$", re.IGNORECASE)
+LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"})
 PRINTED = re.compile(r"[ -~]*")
 
 
@@ -46,6 +52,36 @@ def name_problem(name: str) -> str | None:
     if len(name) <= MAX_PART_BYTES and PRINTED.fullmatch(name):
         return None
     return next(_problems(name), None)
+
+
+def domain_name(folder: str) -> str:
+    """Return the name of the domain in a folder or zip file: "My Art" becomes "My-Art", "Vögel.zip" becomes "Vogel".
+
+    A name in another script becomes a hash of it, and a name without any letter or digit becomes an empty text.
+    """
+    name = unicodedata.normalize("NFC", ZIP_ENDING.sub("", folder))
+    if re.fullmatch(DOMAIN_NAME, name):
+        return name
+    latin = unicodedata.normalize("NFKD", name.translate(LETTERS))
+    plain = "".join(character for character in latin if not unicodedata.combining(character))
+    short = NOT_IN_DOMAIN_NAMES.sub("-", plain).strip("._-")
+    if short or not any(map(str.isalnum, name)):
+        return short
+    return f"domain-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:6]}"
+
+
+def domain_name_problem(name: str) -> str | None:
+    """Return why a name of a domain is not accepted; None if it is."""
+    if len(name) > MAX_DOMAIN_NAME:
+        return f"a domain name has at most {MAX_DOMAIN_NAME} characters, got {len(name)}: {name[:20]!r}..."
+    if re.fullmatch(DOMAIN_NAME, name):
+        return None
+    example = domain_name(name)
+    hint = f", for example {example!r}" if example else ""
+    return (
+        "a domain name has letters from A to Z, digits, '.', '_' and '-', and begins with a letter or digit"
+        f"{hint}, got {name!r}"
+    )
 
 
 def _problems(name: str) -> Iterator[str]:

@@ -89,6 +89,14 @@ def _read(path: Path) -> dict[str, object]:
     return content
 
 
+def parse_toml(text: str) -> dict[str, object]:
+    """Read the text of a recipe file."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"the recipe is not valid TOML: {error}") from None
+
+
 def recipe_differences(ours: Recipe, theirs: Recipe, except_for: Collection[str] = ()) -> list[str]:
     """List the keys in which two recipes differ, as `key: ours -> theirs`; a preset only fills in other keys."""
     left, right = flatten(ours.model_dump(mode="json")), flatten(theirs.model_dump(mode="json"))

@@ -1,12 +1,16 @@
-"""`prunus demo` without its training run, `prunus zoo` and `prunus check`."""
+"""`prunus demo` without its training run, `prunus init`, `prunus zoo` and `prunus check`."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from prunus.cli.app import app
+from prunus.data.checks import CheckReport, DomainSummary, Finding
 from prunus.measure.evaluation import Demonstration
+from prunus.recipes import load_recipe
 from tests.makers.run_folders import results
 
 
@@ -81,3 +85,86 @@ def test_checking_bundled_data_finds_nothing_wrong() -> None:
     report = json.loads(result.output)
     assert result.exit_code == 0
     assert report["domains"] == [{"name": "signs", "classes": 10, "images": {"train": 800, "test": 300}}]
+
+
+def _checked(monkeypatch: pytest.MonkeyPatch, *findings: Finding, notes: tuple[str, ...] = ()) -> list[str]:
+    report = CheckReport((DomainSummary("birds", 2, {"train": 4}),), findings, notes)
+    monkeypatch.setattr("prunus.check", lambda *_: report)
+    result = CliRunner().invoke(app, ["check", "data"], env={"COLUMNS": "200"})
+    assert result.exit_code == report.has_errors
+    return result.stdout.splitlines()
+
+
+def _ignored(number: int, ending: str) -> Finding:
+    return Finding("warning", "birds", f"train/a/{number}{ending}", "ignored", f"{ending} ignored")
+
+
+def test_errors_come_first_and_warnings_of_one_kind_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings = [_ignored(number, ".txt" if number % 2 else ".mov") for number in range(1000)]
+    errors = [Finding("error", "birds", f"train/a/{number}.png", "cannot read it") for number in range(2)]
+    lines = _checked(monkeypatch, *warnings[:500], errors[0], *warnings[500:], errors[1], notes=("a note",))
+    assert lines[-6:] == [
+        "a note",
+        "error birds: train/a/0.png: cannot read it",
+        "error birds: train/a/1.png: cannot read it",
+        "warning birds: 500 x .mov ignored, such as train/a/0.mov",
+        "warning birds: 500 x .txt ignored, such as train/a/1.txt",
+        "2 errors, 1000 warnings",
+    ]
+
+
+def test_one_of_a_kind_is_written_out_and_rare_kinds_are_not_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
+    rare = [Finding("warning", "birds", "", text) for text in ("there is no test split", "3 images of mode P")]
+    lines = _checked(monkeypatch, _ignored(3, ".txt"), *rare, Finding("error", "birds", "x", "bad"))
+    assert lines[-5:] == [
+        "error birds: x: bad",
+        "warning birds: train/a/3.txt: ignored",
+        "warning birds: there is no test split",
+        "warning birds: 3 images of mode P",
+        "1 error, 3 warnings",
+    ]
+
+
+def test_very_many_errors_hide_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [Finding("error", "birds", f"{number}.png", "bad") for number in range(60)]
+    lines = _checked(monkeypatch, *errors, _ignored(0, ".txt"))
+    assert lines[-3:] == [
+        "... and 10 more such lines; list all findings with --json",
+        "warning birds: train/a/0.txt: ignored",
+        "60 errors, 1 warning",
+    ]
+
+
+def test_the_domains_of_a_recipe_are_checked_as_it_would_train_them(
+    make_domain: Callable[..., Path], tmp_path: Path
+) -> None:
+    (make_domain("My Birds") / "train" / "a" / "0.png").write_bytes(b"no image")
+    recipe = tmp_path / "recipe.toml"
+    for skips, code in ((True, 0), (False, 1)):
+        skip = f"skip_bad_images = {str(skips).lower()}"
+        recipe.write_text(f'backbone = "wrn14_2"\ndomains = ["My Birds"]\n{skip}\n')
+        result = CliRunner().invoke(app, ["check", str(recipe), "--json"])
+        report = json.loads(result.stdout)
+        assert result.exit_code == code, result.output
+        assert [domain["name"] for domain in report["domains"]] == ["My-Birds"]
+        assert [finding["level"] for finding in report["findings"]] == ["warning" if skips else "error"]
+
+
+def test_init_shows_what_it_found_and_what_to_type_next(
+    make_domain: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_domain("data/My Birds", train=10)
+    (tmp_path / "data" / "notes").mkdir()
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["init", "data"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
+    assert rows == [["My-Birds", "2", "24", "18", "2", "4"]]
+    assert "My-Birds: split folders test, train" in result.stdout
+    assert "Left out: domain 'notes'" in result.stdout
+    assert "  prunus train recipe.toml --out runs/first" in result.stdout
+    assert load_recipe("recipe.toml").domains[0].name == "My-Birds"
+    again = CliRunner().invoke(app, ["init", "data"])
+    assert "exists already" in str(again.exception)
+    forced = CliRunner().invoke(app, ["init", "data", "--force", "--json"])
+    assert json.loads(forced.stdout)["domains"][0]["folder"] == "My Birds"

@@ -248,10 +248,10 @@ def test_checking_a_decathlon_finds_lost_and_stray_files_and_odd_counts(decathlo
     of_dtd = [(f["level"], f["message"]) for f in report["findings"] if f["domain"] == "dtd"]
     assert result.exit_code == 1
     for level, text in (
-        ("error", f"1 annotated images have no file, such as {domain.train[0].image_id}"),
-        ("warning", "1 files have no annotation, such as data/dtd/train/0001/stray.jpg"),
+        ("error", f"1 annotated image has no file, such as {domain.train[0].image_id}"),
+        ("warning", "1 file has no annotation, such as data/dtd/train/0001/stray.jpg"),
         ("error", "it is empty"),
-        ("warning", "1 images of mode CMYK"),
+        ("warning", "1 image of mode CMYK"),
         ("warning", "the same bytes as"),
         ("warning", "2 classes, Visual Decathlon Challenge has 47"),
         ("warning", "8 test images, Visual Decathlon Challenge has 1880"),

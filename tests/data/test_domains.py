@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prunus.config import DomainChoice
-from prunus.data.domains import Domain, Item, hold_out, list_files
+from prunus.data.domains import Domain, Item, hold_out
+from prunus.data.folders.listing import list_files
 from prunus.data.layouts import open_domain
 from prunus.data.sources import open_source
 from prunus.errors import DataError

@@ -39,6 +39,36 @@ def test_a_class_folder_that_is_a_link_is_listed_like_any_other(make_domain: Cal
     assert open_source(folder).names() == expected
 
 
+@pytest.mark.parametrize("target", ["/", "..", ".", "../.."])
+def test_a_link_to_a_folder_that_holds_this_one_is_not_followed(make_domain: Callable[..., Path], target: str) -> None:
+    folder = make_domain()
+    before = open_source(folder).names()
+    (folder / "train" / "a" / "all").symlink_to(target if target == "/" else folder / target)
+    assert open_source(folder).names() == sorted([*before, "train/a/all"])
+
+
+def test_a_folder_that_two_links_name_is_listed_once(make_domain: Callable[..., Path]) -> None:
+    folder = make_domain()
+    (folder / "train" / "c").symlink_to(folder / "train" / "a")
+    names = open_source(folder).names()
+    assert {"train/a/0.png", "train/c"} <= set(names) or {"train/c/0.png", "train/a"} <= set(names)
+
+
+def test_a_folder_that_cannot_be_listed_is_not_lost(
+    make_domain: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_domain()
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path).name == "b":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert {"train/b/", "test/b/", "train/a/0.png"} <= set(open_source(folder).names())
+
+
 def test_threads_that_read_one_zip_get_the_right_bytes(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as file:
         for index in range(50):

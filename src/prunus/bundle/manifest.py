@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from prunus.graph.limits import MAX_COUNT, MAX_DOMAIN_NAME, MAX_DOMAINS, MAX_IMAGE_SIDE, MAX_OPERATIONS
+from prunus.graph.limits import MAX_COUNT, MAX_DOMAINS, MAX_IMAGE_SIDE, MAX_OPERATIONS
 from prunus.graph.operations import Conv, Graph, Shape
 from prunus.graph.shapes import value_shapes
 from prunus.images import Preprocess
+from prunus.names import DOMAIN_NAME, MAX_DOMAIN_NAME
 
 Provenance = dict[str, Any]  # recipe, versions and steps, as JSON
-DomainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=MAX_DOMAIN_NAME)]
+DomainName = Annotated[str, Field(pattern=DOMAIN_NAME, max_length=MAX_DOMAIN_NAME)]
 
 
 class ManifestPart(BaseModel):

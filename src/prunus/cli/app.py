@@ -15,7 +15,7 @@ from prunus.version import __version__
 TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
 ONNX_PACKAGES = {"onnx", "onnxruntime"}
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Start": (start.demo, start.check, start.zoo),
+    "Start": (start.demo, start.init, start.check, start.zoo),
     "Train": (train.plan, train.train, train.prune, train.pretrain),
     "Measure": (measure.evaluate, measure.bench, measure.inspect, measure.report),
     "Use": (use.predict, use.serve, use.export, use.card),

@@ -1,4 +1,4 @@
-"""Commands to start with: `demo`, `check` and `zoo`."""
+"""Commands to start with: `demo`, `init`, `check` and `zoo`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from rich.text import Text
 
 import prunus
 from prunus.cli.options import AsJson, Device, Overrides
-from prunus.cli.output import make_table, print_json, say, show
+from prunus.cli.output import make_table, print_json, say, show, waiting
 from prunus.measure.score import FEATURE
 from prunus.names import shown
 from prunus.progress.training import TrainingProgress
-from prunus.report.tables import megabytes, percent, results_view
+from prunus.report.tables import megabytes, percent, plural, results_view
 from prunus.run_folder import RunFolder
 from prunus.terminal import plain_console, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prunus.data.checks import CheckReport
+    from prunus.data.checks import CheckReport, Finding
     from prunus.measure.evaluation import Demonstration, Example, StoredResult
     from prunus.terminal import PlainTable
 
-SHOWN = 50  # findings of a check
+SHOWN = 50  # lines of errors, and of warnings
+SPLITS = ("train", "validation", "test")
 ZOO_COLUMNS = ("backbone", "input", "conv weights", "switches", "MACs", "top-1", "weights")
 
 
@@ -95,8 +96,42 @@ def _example(example: Example) -> str:
     return f"A test image of domain {example.domain!r}, {example.file}: {answer} ({verdict})."
 
 
+def init(
+    data: Annotated[list[str], typer.Argument(help="Domains (folders or zip files), or a folder of domains.")],
+    out: Annotated[Path, typer.Option(help="Recipe to write.")] = Path("recipe.toml"),
+    backbone: Annotated[
+        str | None, typer.Option(help="Network to use.", show_default="by the size of the images")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing recipe.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look at folders of images and write a commented recipe for them.
+
+    Example: prunus init data --out recipe.toml
+    """
+    with waiting("looking at the images"):
+        written = prunus.make_recipe(data, out, force, backbone)
+    rows = (
+        (found.name, str(found.classes), str(sum(found.images.values())), *map(str, found.images.values()))
+        for found in written.domains
+    )
+    layouts = [f"{found.name}: {found.layout}" for found in written.domains]
+    left_out = [f"Left out: {reason}" for reason in written.left_out]
+    show(
+        written,
+        as_json,
+        make_table(("domain", "classes", "images", *SPLITS), rows=rows),
+        *layouts,
+        *left_out,
+        f"Written to {written.path}: backbone {written.backbone} ({written.why}).",
+        "",
+        "Next:",
+        *(f"  {command}" for command in written.next_commands),
+    )
+
+
 def check(
-    data: Annotated[str, typer.Argument(help="A domain (a folder or zip file), or a folder of domains.")],
+    data: Annotated[str, typer.Argument(help="A domain (a folder or zip file), a folder of domains, or a recipe.")],
     benchmark: Annotated[
         str | None, typer.Option(help="The benchmark in this folder: decathlon or imagenet_to_sketch.")
     ] = None,
@@ -119,21 +154,38 @@ def check(
 
 
 def _print_findings(data: str, report: CheckReport) -> None:
+    """Print the domains, then errors, then warnings by kind."""
     console = plain_console()
-    splits = ("train", "validation", "test")
     rows = (
-        (domain.name, str(domain.classes), *(str(domain.images.get(split, "-")) for split in splits))
+        (domain.name, str(domain.classes), *(str(domain.images.get(split, "-")) for split in SPLITS))
         for domain in report.domains
     )
-    console.print(make_table(("domain", "classes", *splits), f"domains in {data}", rows=rows))
-    for finding in report.findings[:SHOWN]:
-        colour = "red" if finding.level == "error" else "yellow"
-        problem = ": ".join(filter(None, (finding.domain, finding.file, finding.message)))
-        console.print(Text.assemble((finding.level, colour), " ", shown(problem)), soft_wrap=True)
-    if len(report.findings) > SHOWN:
-        say(f"... and {len(report.findings) - SHOWN} more; list them all with --json")
-    num_errors = sum(finding.level == "error" for finding in report.findings)
-    say(f"{num_errors} errors, {len(report.findings) - num_errors} warnings")
+    console.print(make_table(("domain", "classes", *SPLITS), f"domains in {data}", rows=rows))
+    say(*report.notes)
+    errors = [finding for finding in report.findings if finding.level == "error"]
+    warnings = [finding for finding in report.findings if finding.level == "warning"]
+    for level, lines in (("error", [_line(error) for error in errors]), ("warning", _grouped(warnings))):
+        colour = "red" if level == "error" else "yellow"
+        for line in lines[:SHOWN]:
+            console.print(Text.assemble((level, colour), " ", shown(line)), soft_wrap=True)
+        if len(lines) > SHOWN:
+            say(f"... and {len(lines) - SHOWN} more such lines; list all findings with --json")
+    say(f"{plural(len(errors), 'error')}, {plural(len(warnings), 'warning')}")
+
+
+def _line(finding: Finding) -> str:
+    return ": ".join(filter(None, (finding.domain, finding.file, finding.message)))
+
+
+def _grouped(findings: Sequence[Finding]) -> list[str]:
+    """Write findings of one kind as one line, with their number and an example."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        groups.setdefault((finding.domain, finding.group or f"#{number}"), []).append(finding)
+    return [
+        _line(alike[0]) if len(alike) == 1 else f"{domain}: {len(alike)} x {group}, such as {alike[0].file}"
+        for (domain, group), alike in groups.items()
+    ]
 
 
 def zoo(

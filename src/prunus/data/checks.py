@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,28 +10,35 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from prunus.benchmarks import DECATHLON, IMAGENET_TO_SKETCH, Benchmark, BenchmarkSet
-from prunus.config import DEMO_PREFIX
-from prunus.data.domains import SPLITS, Domain, Listing, list_files
+from prunus.data.domains import SPLITS, Domain
+from prunus.data.folders.finding import Place
+from prunus.data.folders.listing import Listing, list_files
 from prunus.data.sources import FolderSource, Source, describe_folder, open_source
 from prunus.data.visual_decathlon.sets import annotation_file, check_root, open_decathlon_set
 from prunus.errors import DataError
 from prunus.images import SUFFIXES, image_mode, read_image
-from prunus.names import name_problem
+from prunus.names import domain_name_problem, name_problem
 
 COMMON_MODES = frozenset({"RGB", "L"})
 EXAMPLES = 3
 CHUNK = 1024  # images decoded at a time
 OnImage = Callable[[], None]
+Level = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem: an error stops a training run, a warning is worth a look."""
+    """One problem: an error stops a training run, a warning is worth a look.
 
-    level: Literal["error", "warning"]
+    Args:
+        group: what many findings of this kind have in common, as in "43 x .txt ignored"; empty for a kind that is rare.
+    """
+
+    level: Level
     domain: str
     file: str
     message: str
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,10 +52,11 @@ class DomainSummary:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The domains that were checked and all findings."""
+    """The domains that were checked, all findings, and how the folders were understood."""
 
     domains: tuple[DomainSummary, ...]
     findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def has_errors(self) -> bool:
@@ -56,50 +64,53 @@ class CheckReport:
         return any(finding.level == "error" for finding in self.findings)
 
 
-def find_domains(path: str | Path) -> list[tuple[str, str]]:
-    """List the domain at a path, or the domains in a folder, as (name, path)."""
-    name = Path(path).resolve().name.removesuffix(".zip").removeprefix(DEMO_PREFIX)
-    if "train" in list_files(open_source(path)).files:
-        return [(name, str(path))]
-    if (Path(path) / "annotations").is_dir() and (Path(path) / "data").is_dir():
-        raise DataError(f"{path} looks like the Visual Decathlon; check it with the argument benchmark='decathlon'")
-    inside = sorted(Path(path).iterdir()) if Path(path).is_dir() else []
-    entries = [
-        entry for entry in inside if not entry.name.startswith(".") and (entry.is_dir() or entry.suffix == ".zip")
-    ]
-    if not entries:
-        raise DataError(
-            f"{path} holds no domain: expected <split>/<class>/<image>, or a folder of such folders or zip files"
-        )
-    return [(entry.name.removesuffix(".zip"), str(entry)) for entry in entries]
-
-
-def check_folders(domains: Sequence[tuple[str, str]], benchmark: Benchmark | None, on_image: OnImage) -> CheckReport:
-    """Check domains of `<split>/<class>/<image>`, given as (name, path), and their sizes if they are a benchmark's."""
+def check_folders(places: Sequence[Place], benchmark: Benchmark | None, on_image: OnImage) -> CheckReport:
+    """Check domains of images in folders, and their sizes if they are a benchmark's."""
     summaries: list[DomainSummary] = []
-    findings: list[Finding] = []
-    for name, path in domains:
-        if problem := name_problem(name):
-            findings.append(Finding("error", name, "", problem))
+    findings = list(_check_names(places))
+    notes: list[str] = []
+    for place in places:
+        name = place.name
         try:
-            source = open_source(path)
+            source = open_source(place.path)
         except DataError as error:
-            findings.append(Finding("error", name, Path(path).name, str(error)))
+            findings.append(Finding("error", name, Path(place.path).name, str(error)))
             continue
-        listing = list_files(source)
+        listing = list_files(source, place.test_share, place.split_seed)
         counts = {split: sum(map(len, classes.values())) for split, classes in listing.files.items()}
         summary = DomainSummary(name, len(listing.classes("train")), counts)
         files = [(s, file) for s, classes in listing.files.items() for label in classes.values() for file in label]
         summaries.append(summary)
-        findings += [*_check_listing(name, listing), *_check_images(name, source, files, on_image)]
+        findings += [*_check_listing(name, listing), *_check_images(place, source, files, on_image)]
+        notes += _notes(place, listing)
         if benchmark:
             findings += _check_counts(benchmark, benchmark.find(name), summary)
-    return CheckReport(tuple(summaries), tuple(findings))
+    return CheckReport(tuple(summaries), tuple(findings), tuple(notes))
+
+
+def _check_names(places: Sequence[Place]) -> Iterator[Finding]:
+    """Check the names of domains, which come from folders."""
+    names = Counter(place.name for place in places)
+    for place in places:
+        problem = name_problem(place.name) or domain_name_problem(place.name)
+        if problem:
+            yield Finding("error", place.name, "", problem)
+        elif names[place.name] > 1:
+            message = f"{names[place.name]} folders have this domain name; a recipe needs a name for each of them"
+            yield Finding("warning", place.name, place.folder, message)
+
+
+def _notes(place: Place, listing: Listing) -> Iterator[str]:
+    """Say what is not as the names of the folders suggest."""
+    if place.folder not in (place.name, f"{place.name}.zip") and not name_problem(place.folder):
+        yield f"the domain in {place.folder!r} is called {place.name!r}"
+    if listing.structure.kind == "classes" and "train" in listing.files:
+        yield f"{place.name}: {listing.describe()}"
 
 
 def check_sketch(root: Path, benchmark: Benchmark, on_image: OnImage) -> CheckReport:
     """Check the sets of ImageNet-to-Sketch that are in a folder."""
-    sets = [(name, str(root / name)) for name in benchmark.names() if (root / name).is_dir()]
+    sets = [Place(name, str(root / name), name) for name in benchmark.names() if (root / name).is_dir()]
     if not sets:
         names = ", ".join(benchmark.names())
         raise DataError(f"{root} holds no set of {benchmark.title}: looked for {names}; {describe_folder(root)}")
@@ -125,7 +136,7 @@ def check_decathlon(root: Path, benchmark: Benchmark, on_image: OnImage) -> Chec
         present = [(s, item.file) for s in SPLITS for item in domain.split(s) if (root / item.file).exists()]
         summaries.append(summary)
         findings += [*_check_annotated(domain, root), *_check_counts(benchmark, benchmark_set, summary)]
-        findings += _check_images(name, domain.source, present, on_image)
+        findings += _check_images(Place(name, str(root), name), domain.source, present, on_image)
     return CheckReport(tuple(summaries), tuple(findings))
 
 
@@ -134,11 +145,17 @@ def _check_listing(name: str, listing: Listing) -> Iterator[Finding]:
     for folder, message in listing.faults():
         yield Finding("error", name, folder, message)
     if "test" not in listing.files:
-        yield Finding("warning", name, "", "there is no test split: the model can be trained but not evaluated")
+        yield Finding("warning", name, "", "there is no test split: the domain can be trained but not evaluated")
+    for folder in listing.empty:
+        yield Finding("warning", name, folder, "the folder has no image: it is no class", "folder without images")
     for label in sorted(listing.classes("train") - listing.classes("test") if "test" in listing.files else ()):
-        yield Finding("warning", name, f"train/{label}/", "the class has no test image")
+        place = listing.place("train", label)
+        yield Finding("warning", name, place, "the class has no test image", "class without a test image")
+    pattern = "<class>" if listing.structure.kind == "classes" else "<split>/<class>"
     for file in listing.ignored:
-        yield Finding("warning", name, file, "not an image of <split>/<class>/: ignored")
+        ending = PurePosixPath(file).suffix.lower()
+        what = f"{ending} outside {pattern}/" if ending in SUFFIXES else ending or "file without an ending"
+        yield Finding("warning", name, file, f"not an image of {pattern}/: ignored", f"{what} ignored")
 
 
 def _check_annotated(domain: Domain, root: Path) -> Iterator[Finding]:
@@ -149,17 +166,20 @@ def _check_annotated(domain: Domain, root: Path) -> Iterator[Finding]:
     present = {f"{folder}/{name}" for name in names if PurePosixPath(name).suffix.lower() in SUFFIXES}
     lost = [f"{annotated[file]} ({file})" for file in annotated if file not in present]
     if lost:
-        message = f"{len(lost)} annotated images have no file, such as {', '.join(lost[:EXAMPLES])}"
+        images = "1 annotated image has" if len(lost) == 1 else f"{len(lost)} annotated images have"
+        message = f"{images} no file, such as {', '.join(lost[:EXAMPLES])}"
         yield Finding("error", domain.name, "", message)
     strays = sorted(present - annotated.keys())
     if strays:
-        message = f"{len(strays)} files have no annotation, such as {', '.join(strays[:EXAMPLES])}"
+        files = "1 file has" if len(strays) == 1 else f"{len(strays)} files have"
+        message = f"{files} no annotation, such as {', '.join(strays[:EXAMPLES])}"
         yield Finding("warning", domain.name, "", message)
     for split in ("validation", "test"):
         labels = {item.label for item in domain.split(split)}
         missing = [name for label, name in enumerate(domain.classes) if label not in labels]
         if missing and min(labels, default=-1) >= 0:
-            message = f"{len(missing)} classes have no {split} image, such as {missing[0]!r}"
+            classes = "1 class has" if len(missing) == 1 else f"{len(missing)} classes have"
+            message = f"{classes} no {split} image, such as {missing[0]!r}"
             yield Finding("warning", domain.name, "", message)
 
 
@@ -181,7 +201,9 @@ class _Decoded:
     digest: str = ""
 
 
-def _check_images(name: str, source: Source, files: Sequence[tuple[str, str]], on_image: OnImage) -> Iterator[Finding]:
+def _check_images(
+    place: Place, source: Source, files: Sequence[tuple[str, str]], on_image: OnImage
+) -> Iterator[Finding]:
     """Decode images, given as (split, file): find unreadable ones, unusual modes, the same bytes in train and test."""
 
     def decode(file: str) -> _Decoded:
@@ -201,17 +223,19 @@ def _check_images(name: str, source: Source, files: Sequence[tuple[str, str]], o
     modes: dict[str, list[str]] = defaultdict(list)
     for (split, file), image in zip(files, images, strict=True):
         if image.problem:
-            yield Finding("error", name, file, image.problem)
+            level: Level = "warning" if place.skips_bad else "error"
+            yield Finding(level, place.name, file, image.problem, "unreadable image skipped" if place.skips_bad else "")
             continue
         copies[image.digest].setdefault(split, file)
         if image.mode not in COMMON_MODES:
             modes[image.mode].append(file)
     for mode, odd in sorted(modes.items()):
-        yield Finding("warning", name, odd[0], f"{len(odd)} images of mode {mode}: they are converted to RGB")
+        images_are = "1 image of mode {}: it is" if len(odd) == 1 else f"{len(odd)} images of mode {{}}: they are"
+        yield Finding("warning", place.name, odd[0], f"{images_are.format(mode)} converted to RGB")
     for twins in copies.values():
         if "train" in twins and "test" in twins:
             message = f"the same bytes as {twins['train']}: the test accuracy would be too high"
-            yield Finding("warning", name, twins["test"], message)
+            yield Finding("warning", place.name, twins["test"], message, "test image that is also in train")
 
 
 BENCHMARK_CHECKS = {DECATHLON.name: check_decathlon, IMAGENET_TO_SKETCH.name: check_sketch}

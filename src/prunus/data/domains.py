@@ -2,24 +2,15 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from prunus.config import DomainChoice
+from prunus.data.folders.listing import list_files
 from prunus.data.sources import Source, open_source
 from prunus.errors import DataError
-from prunus.images import SUFFIXES
-from prunus.names import name_problem
 
 SPLITS = ("train", "validation", "test")
-SPLIT_FOLDERS = {
-    "train": "train",
-    "test": "test",
-    "val": "validation",
-    "valid": "validation",
-    "validation": "validation",
-}
 UNLABELLED = -1
 
 
@@ -48,79 +39,10 @@ class Domain:
         return tuple(item for part in name.split("+") for item in getattr(self, part))
 
 
-@dataclass(frozen=True)
-class Listing:
-    """The files of a domain, by split and class, not yet checked."""
-
-    files: dict[str, dict[str, tuple[str, ...]]]  # split -> class -> image files
-    folders: dict[str, str]  # split -> the name of its folder
-    ignored: tuple[str, ...]
-
-    def classes(self, split: str) -> set[str]:
-        """Return the class names that have a folder in a split."""
-        return set(self.files.get(split, {}))
-
-    def faults(self) -> Iterator[tuple[str, str]]:
-        """Yield the problems that prevent training, as (folder or file, what is wrong with it)."""
-        yield from self._misnamed()
-        if "train" not in self.files:
-            folders = sorted({name.split("/")[0] for name in self.ignored})[:5]
-            expected = "expected <split>/<class>/<image> with the splits train and test"
-            yield "", f"there is no train split: {expected}; found {', '.join(folders) or 'nothing'}"
-        for split, by_class in sorted(self.files.items()):
-            for label, images in sorted(by_class.items()):
-                folder = f"{self.folders[split]}/{label}/"
-                if not images:
-                    yield folder, "the class has no image; add some or remove the folder"
-                elif label not in self.classes("train"):
-                    yield folder, "the class is not in train; add it to train or remove the folder"
-        if len(self.classes("train")) == 1:
-            yield "train/", f"there is only one class, {min(self.classes('train'))!r}; a classifier needs two"
-
-    def _misnamed(self) -> Iterator[tuple[str, str]]:
-        """Yield the classes with a name that is not accepted, and such images of the other classes."""
-        for split, by_class in sorted(self.files.items()):
-            for label, images in sorted(by_class.items()):
-                folder = f"{self.folders[split]}/{label}/"
-                names = {folder: label} if name_problem(label) else {file: file for file in images}
-                for place, name in names.items():
-                    if problem := name_problem(name):
-                        yield place, problem
-
-
-def list_files(source: Source) -> Listing:
-    """Sort file names into splits and classes; hidden files are skipped, files that are not images are set aside."""
-    images: dict[str, dict[str, list[str]]] = {}
-    folders: dict[str, str] = {}
-    ignored: list[str] = []
-    for name in source.names():
-        parts = PurePosixPath(name).parts
-        if not parts or any(_is_hidden(part) for part in parts[:2]):
-            continue
-        is_folder = name.endswith("/")
-        is_hidden = any(map(_is_hidden, parts))
-        split = SPLIT_FOLDERS.get(parts[0])
-        in_class = split is not None and len(parts) >= (2 if is_folder else 3)
-        if split and in_class:  # a class without an image is still a class: check reports it
-            folders[split] = parts[0]
-            class_images = images.setdefault(split, {}).setdefault(parts[1], [])
-            if not is_folder and not is_hidden and PurePosixPath(name).suffix.lower() in SUFFIXES:
-                class_images.append(name)
-                continue
-        if not is_folder and not is_hidden:
-            ignored.append(name)
-    by_split = {split: {label: tuple(names) for label, names in classes.items()} for split, classes in images.items()}
-    return Listing(by_split, folders, tuple(ignored))
-
-
-def _is_hidden(part: str) -> bool:
-    return part.startswith((".", "__MACOSX"))
-
-
 def open_folders(choice: DomainChoice, validation_share: float) -> Domain:
-    """List the images of `<split>/<class>/<image>` and check the classes."""
+    """List the images of `<split>/<class>/<image>` or `<class>/<image>` and check the classes."""
     source = open_source(choice.path)
-    listing = list_files(source)
+    listing = list_files(source, choice.test_share, choice.split_seed)
     for folder, message in listing.faults():
         raise DataError(f"domain {choice.name!r} ({choice.path}): {folder}{': ' if folder else ''}{message}")
     classes = tuple(sorted(listing.classes("train")))

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from prunus.config import DomainChoice
-from prunus.data.domains import Domain, hold_out, list_files, open_folders
+from prunus.data.domains import Domain, hold_out, open_folders
+from prunus.data.folders.listing import list_files
 from prunus.data.sources import describe_folder
 from prunus.data.visual_decathlon.sets import open_decathlon_set
 from prunus.errors import DataError
@@ -28,9 +29,11 @@ def _open_sketch(choice: DomainChoice, validation_share: float) -> Domain:
             f"looked for the set {choice.name!r} of ImageNet-to-Sketch in {path.parent}: {describe_folder(path.parent)}"
         )
     domain = open_folders(choice, validation_share)
-    if domain.test:
+    listing = list_files(domain.source)
+    has_splits = listing.structure.kind == "splits"  # a share of each class would be another benchmark
+    if has_splits and domain.test:
         return domain
-    if "validation" not in list_files(domain.source).files:
+    if not has_splits or "validation" not in listing.files:
         raise DataError(f"the set {choice.name!r} ({path}) has no test split: looked for test or val")
     train, validation = hold_out(sorted(domain.train, key=lambda item: item.file), validation_share)
     return replace(domain, train=train, validation=validation, test=domain.validation)

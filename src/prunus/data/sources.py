@@ -37,19 +37,27 @@ class FolderSource(Source):
 
     @override
     def names(self) -> list[str]:
-        """Follow links, but never in a circle."""
+        """Follow links, but never in a circle, nor to a folder that holds this one.
+
+        A link that is not followed is listed like a file, and a folder that cannot be read like an empty one.
+        """
         names: list[str] = []
         visited: set[str] = set()
-        for folder, folders, files in os.walk(self.path, followlinks=True):
-            real = os.path.realpath(folder)
-            if real in visited:
-                folders.clear()
-                continue
-            visited.add(real)
+        real = self.path.resolve()
+        around = {str(folder) for folder in (real, *real.parents)}
+        unread: list[OSError] = []
+        for folder, folders, files in os.walk(self.path, followlinks=True, onerror=unread.append):
+            target = os.path.realpath(folder)
             inside = Path(folder).relative_to(self.path)
+            if target in visited or (target in around and Path(folder) != self.path):
+                folders.clear()
+                names.append(inside.as_posix())
+                continue
+            visited.add(target)
             names += [(inside / file).as_posix() for file in files]
             if not folders and not files:
                 names.append(f"{inside.as_posix()}/")
+        names += [f"{Path(str(error.filename)).relative_to(self.path).as_posix()}/" for error in unread]
         return sorted(names)
 
     @override

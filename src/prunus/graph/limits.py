@@ -20,7 +20,6 @@ MAX_OPERATIONS = 10_000
 MAX_SIDE = 2**16  # along any axis
 MAX_IMAGE_SIDE = 4096  # pixels
 MAX_LAYER_NAME = 400  # characters
-MAX_DOMAIN_NAME = 200  # characters; exported files are named after it
 
 MAX_NUMBERS = 2**26  # of one value for one image, including padding
 MAX_ALL_NUMBERS = 2**30  # of all values together

@@ -7,7 +7,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from prunus.arrays import Floats
 from prunus.errors import DataError
-from prunus.images import FORMATS, Preprocess, crop_windows, read_image
+from prunus.images import UPLOAD_FORMATS, Preprocess, crop_windows, read_image
 from prunus.serving.refusals import Refusal
 from prunus.serving.uploads.chunks import strip_png
 from prunus.serving.uploads.parsing import Upload
@@ -42,7 +42,7 @@ def open_picture(content: bytes, label: str, max_pixels: int) -> ImageFile.Image
     if not content:
         raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{label} is empty (0 bytes)")
     try:
-        picture = Image.open(io.BytesIO(strip_png(content)), formats=FORMATS)
+        picture = Image.open(io.BytesIO(strip_png(content)), formats=UPLOAD_FORMATS)
         animated = picture.format in ANIMATED and bool(getattr(picture, "is_animated", False))
     except UnidentifiedImageError:
         raise _not_an_image(label) from None
@@ -92,7 +92,7 @@ def _check_scans(content: bytes, label: str, pixels: int, max_pixels: int) -> No
 
 def _not_an_image(label: str) -> Refusal:
     return Refusal(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is not a readable image; send one of {', '.join(FORMATS)}"
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is not a readable image; send one of {', '.join(UPLOAD_FORMATS)}"
     )
 
 

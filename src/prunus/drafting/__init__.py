@@ -1,0 +1,1 @@
+"""A first recipe, written after a look at folders of images."""
