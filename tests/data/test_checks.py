@@ -262,5 +262,7 @@ def test_checking_a_decathlon_finds_lost_and_stray_files_and_odd_counts(decathlo
 
 
 def test_a_decathlon_checked_without_its_name_is_recognised(decathlon: Path) -> None:
-    with pytest.raises(DataError, match="looks like the Visual Decathlon; check it with --benchmark decathlon"):
+    with pytest.raises(
+        DataError, match="looks like the Visual Decathlon; check it with the argument benchmark='decathlon'"
+    ):
         check(decathlon)
