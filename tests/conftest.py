@@ -23,13 +23,27 @@ settings.register_profile("tests", deadline=None, max_examples=50)
 settings.register_profile("sweep", deadline=None, max_examples=2000)
 settings.load_profile("tests")
 
-# files that take minutes: started last, one of them would run while the other processes have nothing left to do
-LONGEST = ("test_demo.py", "test_end_to_end.py", "test_docs.py", "test_ray_tune.py", "test_torchrun.py")
+# files that take half a minute or more: started late, one would run while the other processes have nothing left to do
+LONGEST = (
+    "test_docs.py",
+    "test_compare.py",
+    "test_sweep.py",
+    "test_demo.py",
+    "test_torchrun.py",
+    "test_run.py",
+    "test_coarse_switches.py",
+    "test_sanitizers.py",
+    "test_kill.py",
+    "test_end_to_end.py",
+    "test_contract.py",
+    "test_kept_budgets.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the longest files first."""
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    order = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 def write_domain(

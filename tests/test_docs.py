@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from prunus.measure.comparison import Comparison
 from prunus.methods.table import METHODS
 from prunus.report.comparison import to_markdown
 from tests.conftest import write_domain
+from tests.makers.warm_commands import warm_commands
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,20 +34,24 @@ BEGIN_WITH_DATA = {
 README_RECIPE = BLOCK.findall((ROOT / "README.md").read_text())[1][1]
 
 
-def _run(command: list[str], folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+PROGRAMS = Path(sys.executable).parent
+IN_NEW_PROCESSES = {"README.md", "sweeps.md"}  # as users run them; Ray starts processes of its own
+
+
+def _run(command: list[str], folder: Path, programs: Path = PROGRAMS) -> None:
+    path = os.pathsep.join([str(programs), str(PROGRAMS), os.environ["PATH"]])
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-def _run_shell(block: str, folder: Path) -> None:
+def _run_shell(block: str, folder: Path, programs: Path) -> None:
     for line in filter(None, (line.partition("  #")[0].strip() for line in block.splitlines())):
         if line.startswith("make "):
             _run(["make", "--dry-run", *line.split()[1:]], ROOT)  # running it would start these tests again
         elif not line.startswith(("git clone", "pip install")):  # these need network access
-            _run(["bash", "-c", line], folder)
+            _run(["bash", "-c", line], folder, programs)
 
 
 def _shortened(recipe: str) -> str:
@@ -66,9 +72,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder with a `prunus` and a `python` that do not import torch anew for each command."""
+    with warm_commands(tmp_path_factory.mktemp("warm")) as folder:
+        yield folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
-def test_every_code_block_runs(page: Path, trained: Path, tmp_path: Path) -> None:
+def test_every_code_block_runs(page: Path, trained: Path, warm: Path, tmp_path: Path) -> None:
+    programs = PROGRAMS if page.name in IN_NEW_PROCESSES else warm
     kept = ["data", "rose.jpg"] if page.name in BEGIN_WITH_DATA else [path.name for path in trained.iterdir()]
     for name in kept:
         (shutil.copytree if (trained / name).is_dir() else shutil.copy)(trained / name, tmp_path / name)
@@ -76,9 +90,9 @@ def test_every_code_block_runs(page: Path, trained: Path, tmp_path: Path) -> Non
         if kind == "toml":
             (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(_shortened(block))
         elif kind == "python":
-            _run([sys.executable, "-W", "error", "-c", block], tmp_path)
+            _run(["python", "-W", "error", "-c", block], tmp_path, programs)
         elif kind == "sh":
-            _run_shell(block, tmp_path)
+            _run_shell(block, tmp_path, programs)
         else:
             assert kind == "text"
 

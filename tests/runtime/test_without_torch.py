@@ -132,7 +132,7 @@ def _install(wheel: Path, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _build(tmp_path_factory.mktemp("wheel"), ROOT / "build/tests")
+    return _build(tmp_path_factory.mktemp("wheel"), ROOT / "build/{wheel_tag}")
 
 
 @pytest.fixture(scope="module")

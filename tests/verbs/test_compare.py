@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer
 from prunus.training.run import train_or_continue
 from prunus.verbs.compare import compare
+from tests.conftest import write_domain
 
 pytestmark = pytest.mark.slow  # trains
 
@@ -29,11 +30,12 @@ SHARED = ("feature", "finetune", "bn", "union-0.5", "union-0.25", "taps", "taps-
 CHOSEN = ("bn", "union", "taps", "taps:sparsity=0.5")
 
 
-@pytest.fixture
-def recipe_file(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
-    make_domain("one", classes=("a", "b"), train=8, test=4, size=(32, 32))
-    make_domain("two", classes=("c", "d", "e"), train=8, test=4, size=(32, 32))
-    path = tmp_path / "recipe.toml"
+@pytest.fixture(scope="module")
+def recipe_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recipe")
+    write_domain(folder / "one", classes=("a", "b"), train=8, test=4, size=(32, 32))
+    write_domain(folder / "two", classes=("c", "d", "e"), train=8, test=4, size=(32, 32))
+    path = folder / "recipe.toml"
     path.write_text(
         'preset = "paper"\nbackbone = "wrn14_2"\ndomains = ["one", "two"]\nmethod = "piggyback"\n'
         "[training]\nepochs = 1\nbatch_size = 8\nlr = 0.05\ncheckpoint_seconds = 1e-9\n"
@@ -48,6 +50,16 @@ def recipe(recipe_file: Path) -> Recipe:
 
 def _compare(recipe: Recipe, out: Path, **more: object) -> Comparison:
     return compare(recipe, out, CHOSEN, (0.5, 0.25), device="cpu", **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def straight(recipe_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table of a comparison that nothing stopped."""
+    out = tmp_path_factory.mktemp("straight")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(out / "cache"))
+        _compare(load_recipe(recipe_file), out / "runs")
+    return out / "runs" / "comparison.json"
 
 
 def _without_times(path: Path) -> object:
@@ -106,7 +118,7 @@ class _Stop(Observer):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, tmp_path: Path) -> None:
+def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, straight: Path, tmp_path: Path) -> None:
     trained: list[str] = []
 
     def stopping(title: str) -> Sequence[Observer]:
@@ -130,14 +142,12 @@ def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, 
     assert set(steps) == set(SHARED) - set(trained[:-1])  # what was done is not trained again
     assert {name: step for name, step in steps.items() if step} == {"union-0.5": 2}
     assert all(RunFolder(tmp_path / "stopped" / n).checkpoint.stat().st_mtime_ns == t for n, t in done.items())
-    _compare(recipe, tmp_path / "straight")
-    tables = [tmp_path / name / "comparison.json" for name in ("stopped", "straight")]
-    assert _without_times(tables[0]) == _without_times(tables[1])
+    assert _without_times(tmp_path / "stopped" / "comparison.json") == _without_times(straight)
 
 
 @pytest.mark.slow
 def test_a_comparison_that_was_killed_ends_with_the_same_table(
-    recipe_file: Path, recipe: Recipe, tmp_path: Path
+    recipe_file: Path, recipe: Recipe, straight: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", "from prunus.cli.app import main; main()", "compare", str(recipe_file)]
     options = ["--methods", ",".join(CHOSEN), "--budgets", "0.5,0.25", "--out", str(tmp_path / "killed")]
@@ -148,9 +158,7 @@ def test_a_comparison_that_was_killed_ends_with_the_same_table(
     process.wait()
     assert not (tmp_path / "killed" / "taps").exists()
     _compare(recipe, tmp_path / "killed")
-    _compare(recipe, tmp_path / "straight")
-    tables = [tmp_path / name / "comparison.json" for name in ("killed", "straight")]
-    assert _without_times(tables[0]) == _without_times(tables[1])
+    assert _without_times(tmp_path / "killed" / "comparison.json") == _without_times(straight)
 
 
 def test_seeds_in_two_processes_become_means_and_are_not_trained_again(recipe: Recipe, tmp_path: Path) -> None:
