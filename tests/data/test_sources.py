@@ -79,6 +79,28 @@ def test_threads_that_read_one_zip_get_the_right_bytes(tmp_path: Path) -> None:
     assert found == [bytes([index]) * 5000 for index in range(50)]
 
 
+def test_a_zip_lists_its_files_and_its_empty_folders(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    names = ["b/", "b/c/", "b/c/1.png", "b/d/", "b-e/2.png", "b.png", "empty/", "a/b/c/3.png"]
+    with zipfile.ZipFile(path, "w") as file:
+        for name in names:
+            file.writestr(name, b"")
+    assert ZipSource(path).names() == ["a/b/c/3.png", "b-e/2.png", "b.png", "b/c/1.png", "b/d/", "empty/"]
+
+
+def test_listing_a_zip_takes_no_more_memory_than_its_names(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("a/" * 30_000 + "x.png", b"")
+    source = ZipSource(path)
+    tracemalloc.start()
+    try:
+        assert len(source.names()) == 1
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_file_that_is_no_zip_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.zip").write_text("no zip")
     with pytest.raises(DataError, match=r"x\.zip is not a readable zip file"):

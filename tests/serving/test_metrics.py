@@ -1,5 +1,7 @@
 """What the service counts, as Prometheus reads it."""
 
+import pytest
+
 from prunus.serving.metrics import Metrics
 
 
@@ -22,6 +24,26 @@ def test_requests_images_and_seconds_are_counted_by_domain() -> None:
     assert values['prunus_request_seconds_bucket{domain="birds",le="0.025"}'] == 2
     assert (values["prunus_queue_requests"], values["prunus_held_bytes"]) == (3, 4096)
     assert values["prunus_given_up_requests"] == 5
+
+
+def test_metrics_that_take_long_to_write_are_not_written_at_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    calls: list[object] = []
+
+    def slow(registry: object) -> bytes:
+        calls.append(registry)
+        now[0] += 0.2
+        return b"%d" % len(calls)
+
+    for clock in ("monotonic", "thread_time"):
+        monkeypatch.setattr(f"prunus.serving.metrics.time.{clock}", lambda: now[0])
+    monkeypatch.setattr("prunus.serving.metrics.generate_latest", slow)
+    metrics = Metrics(lambda: 0, lambda: 0, lambda: 0)
+    assert metrics.text() == b"1"
+    now[0] = 2.1
+    assert metrics.text() == b"1"
+    now[0] = 2.3
+    assert metrics.text() == b"2"
 
 
 def test_batches_and_restarted_decoders_are_counted() -> None:

@@ -27,8 +27,11 @@ class Factory:
         self.command = command
         self.started: list[subprocess.Popen[bytes]] = []
         self.ready = 0
+        self.failing = False
 
     def start(self) -> subprocess.Popen[bytes]:
+        if self.failing:
+            raise BlockingIOError(11, "no more processes")
         self.started.append(subprocess.Popen(self.command, stdout=subprocess.PIPE))
         return self.started[-1]
 
@@ -89,6 +92,34 @@ def test_a_worker_that_dies_before_the_service_was_ready_ends_it() -> None:
     with pytest.raises(PrunusError, match="worker 2 ended with status -9 before the service was ready"):
         supervisor.run()
     assert factory.started[0].returncode == -15
+
+
+def test_a_worker_that_cannot_be_started_is_tried_again_and_the_others_stay(caplog: pytest.LogCaptureFixture) -> None:
+    factory = Factory()
+    supervisor = factory.supervisor(2)
+    supervisor.check(0.0)
+    factory.kill_last()
+    supervisor.check(HEALTHY_SECONDS)
+    factory.failing = True
+    due = HEALTHY_SECONDS + FIRST_DELAY
+    with caplog.at_level(logging.WARNING):
+        supervisor.check(due)
+    assert "worker 2 cannot be started ([Errno 11] no more processes); it is tried again in" in caplog.text
+    factory.failing = False
+    supervisor.check(due + 2 * FIRST_DELAY - 0.01)
+    assert len(factory.started) == 2
+    supervisor.check(due + 2 * FIRST_DELAY)
+    assert len(factory.started) == 3
+    assert factory.started[0].poll() is None
+    supervisor.stop()
+    supervisor.run()
+
+
+def test_a_service_whose_first_workers_cannot_be_started_says_so() -> None:
+    factory = Factory()
+    factory.failing = True
+    with pytest.raises(PrunusError, match=r"worker 1 cannot be started: .*no more processes"):
+        factory.supervisor().run()
 
 
 def test_the_service_is_ready_once_all_workers_are() -> None:

@@ -21,9 +21,11 @@ from prunus.images import Preprocess
 from prunus.learning.learner import Learner
 from prunus.parallel.processes import Processes
 from prunus.presets import of_any_version
+from prunus.reading import read_file
 from prunus.sealed import is_sealed, read_header, seal, sealable
 
 FORMAT_VERSION = 3
+MAX_CHECKPOINT_BYTES = 2**40  # there is no limit; what is not a regular file is not read
 READABLE = (2, 3)  # version 2 has no checksum
 
 
@@ -151,7 +153,7 @@ class _Header(BaseModel):
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and refuse files that are damaged, foreign or of another format."""
     try:
-        content = path.read_bytes()
+        content = read_file(path, MAX_CHECKPOINT_BYTES)
     except FileNotFoundError:
         raise TrainingError(
             f"no checkpoint at {path}; train first: prunus.train('recipe.toml', {str(path.parent)!r})"

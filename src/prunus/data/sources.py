@@ -88,10 +88,14 @@ class ZipSource(Source):
 
     @override
     def names(self) -> list[str]:
-        entries = self._zip.namelist()
-        files = [name for name in entries if not name.endswith("/")]
-        filled = {"/".join(name.split("/")[:depth]) + "/" for name in files for depth in range(1, name.count("/") + 1)}
-        return sorted(files + [name for name in entries if name.endswith("/") and name not in filled])
+        entries = sorted(self._zip.namelist())
+        followers = [*entries[1:], ""]
+        # in this order, what a folder contains comes directly after it
+        return [
+            name
+            for name, next_name in zip(entries, followers, strict=True)
+            if not (name.endswith("/") and next_name.startswith(name) and next_name != name)
+        ]
 
     @override
     def read(self, name: str) -> bytes:

@@ -1,10 +1,13 @@
 """Metrics of the service in the text format of Prometheus."""
 
+import time
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SHORT_SECONDS = 0.02  # metrics that take longer to write ...
+KEPT = 10  # ... are kept for so many times as long
 IMAGES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -19,6 +22,7 @@ class Metrics:
 
     def __init__(self, waiting: Callable[[], float], held: Callable[[], float], given_up: Callable[[], float]) -> None:
         self._registry = CollectorRegistry()
+        self._text, self._stale_at = b"", 0.0
         ProcessCollector(registry=self._registry)
         self._requests = Counter(
             "prunus_requests", "Prediction requests.", ["domain", "status"], registry=self._registry
@@ -60,5 +64,10 @@ class Metrics:
             self._seconds.labels(domain).observe(seconds)
 
     def text(self) -> bytes:
-        """Return all metrics as text."""
-        return generate_latest(self._registry)
+        """Return all metrics as text, which is kept for a while if it takes long: many domains have many metrics."""
+        if time.monotonic() >= self._stale_at:
+            start = time.thread_time()
+            self._text = generate_latest(self._registry)
+            seconds = time.thread_time() - start
+            self._stale_at = time.monotonic() + KEPT * seconds * (seconds > SHORT_SECONDS)
+        return self._text

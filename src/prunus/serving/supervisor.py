@@ -77,11 +77,23 @@ class Supervisor:
             if place.worker is not None and place.worker.poll() is not None:
                 self._bury(place, place.worker, now)
             if place.worker is None and now >= place.due:
-                place.worker, place.started = self._start(), now
+                self._fill(place, now)
             place.ready = place.ready or (place.worker is not None and self._is_ready(place.worker))
         if self._ready is not None and all(place.ready for place in self.places):
             self._ready()
             self._ready = None
+
+    def _fill(self, place: Place, now: float) -> None:
+        try:
+            place.worker, place.started = self._start(), now
+        except OSError as error:  # out of processes, memory or files
+            if self._ready is not None:
+                raise PrunusError(f"worker {place.number} cannot be started: {error}") from None
+            place.delay = min(2 * place.delay, LONGEST_DELAY)
+            place.due = now + place.delay
+            log.warning(
+                "worker %d cannot be started (%s); it is tried again in %g seconds", *(place.number, error, place.delay)
+            )
 
     def _bury(self, place: Place, worker: Worker, now: float) -> None:
         status = worker.returncode

@@ -219,6 +219,29 @@ def test_a_body_that_comes_in_small_parts_wakes_up_its_request_once(
         assert max(pieces) < 300_000  # it is not collected as a whole
 
 
+def test_a_body_in_very_many_tiny_parts_is_refused_soon(tmp_path: Path) -> None:
+    head = b"POST /predict/birds HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+    with live_service(tmp_path) as live, live.connect() as client:
+        client.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        client.sendall(b"1\r\nx\r\n" * 1001)
+        answer = read_all(client)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"the request arrives in 1,001 parts of 1.0 bytes; send at least 64 bytes at a time" in answer
+        live.assert_right(picture(1))
+
+
+def test_a_length_with_thousands_of_digits_is_no_error_of_the_service(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = upload(picture(1))
+    head, _, content = body.partition(b"\r\n\r\n")
+    start = head.index(b"Content-Length: ") + len(b"Content-Length: ")
+    with live_service(tmp_path) as live, live.connect() as client:
+        client.sendall(head[:start] + b"0" * 5000 + head[start:] + b"\r\n\r\n" + content)
+        assert _read_response(client).startswith(b"HTTP/1.1 200 ")
+    assert caplog.text == ""
+
+
 @dataclass
 class FakeConnection:
     """A connection that was last of use at some moment."""

@@ -25,7 +25,21 @@ def test_loopback_names_are_always_answered(name: str) -> None:
 @pytest.mark.parametrize(
     ("host", "further", "answered", "refused"),
     [
-        ("127.0.0.1", [], [], ["evil.example", "notlocalhost", "localhost.evil.example", "128.0.0.1", "", "[::2]"]),
+        (
+            "127.0.0.1",
+            [],
+            [],
+            [
+                "evil.example",
+                "localhost:evil.example",
+                "[::1]evil.example",
+                "notlocalhost",
+                "localhost.evil.example",
+                "128.0.0.1",
+                "",
+                "[::2]",
+            ],
+        ),
         ("10.0.0.1", [], ["10.0.0.1:8000"], ["10.0.0.2", "10.0.0.1.evil.example"]),
         ("Box.lan", [], ["box.lan:80", "BOX.LAN."], ["lan", "a.box.lan"]),
         ("fe80:0:0:0:0:0:0:1", [], ["[fe80::1]:8000", "[FE80::1]"], ["[fe80::2]", "fe80"]),
@@ -34,7 +48,7 @@ def test_loopback_names_are_always_answered(name: str) -> None:
         ("127.0.0.1", ["*"], ["anything"], []),
         ("0.0.0.0", [], ["anything", "evil.example"], []),
         ("::", [], ["anything"], []),
-        ("0.0.0.0", ["models.example.org"], ["models.example.org"], ["evil.example"]),
+        ("0.0.0.0", ["models.example.org"], ["models.example.org"], ["evil.example", "0.0.0.0"]),
     ],
 )
 def test_what_the_address_names_is_answered_and_nothing_else(

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from prunus.serving.guarding.arrivals import Arrival, Arrivals
 from prunus.serving.guarding.deadline import LATE_SECONDS
+from prunus.serving.guarding.headers import declared_bytes
 from prunus.serving.guarding.hosts import Hosts
 from prunus.serving.guarding.quotas import Quotas, address_of
 from prunus.serving.refusals import Refusal, overloaded
@@ -23,6 +24,8 @@ MAX_AHEAD = 100  # pipelined requests without a response; a single read may cont
 PIECE_BYTES = 64 * 1024  # a body reaches the application in pieces of this size: each one wakes up its task
 EVICTED_AT_ONCE = 16  # looking at all connections for each new one would take a fifth of a core
 IDLE_SECONDS = 1.0  # without use; only such connections are closed before their place is needed
+MANY_PARTS = 1000  # of a body, as chunks or packets; each one takes some microseconds ...
+SMALL_PART = 64  # ... so that many that have fewer bytes are refused
 HEALTH = b"/health"
 CROWDED = "too many connections are open"
 
@@ -58,6 +61,7 @@ class GuardedConnection(HttpToolsProtocol):
         self._arrival: Arrival | None = None
         self._held_bytes = 0
         self._piece = bytearray()
+        self._parts = 0
         self.address = address_of(self.client)
         self.guard.quotas.open(self.address)
         self._start_timer(self.guard.request_seconds)
@@ -88,20 +92,23 @@ class GuardedConnection(HttpToolsProtocol):
         self._active_at = self.loop.time()
         self._head_bytes = 0
         self._piece.clear()
+        self._parts = 0
         if self._crowded:
             self._crowded = not self._make_room()
         refusal = self._refusal()
         self.app = self.config.loaded_app if refusal is None else refusing(refusal)
         super().on_headers_complete()
         self._arrival = self.guard.arrivals.begin(self.loop, self.give_up)
-        declared = next((value for name, value in self.headers if name == b"content-length"), b"")
-        if declared.isdigit() and refusal is None:
-            self.guard.arrivals.expect(self._arrival, int(declared), self._active_at)
+        declared = declared_bytes(next((value for name, value in self.headers if name == b"content-length"), b""))
+        if declared and refusal is None:
+            self.guard.arrivals.expect(self._arrival, declared, self._active_at)
 
     @override
     def on_body(self, body: bytes) -> None:
         """Count the bytes of a body, which do not belong to a head, and collect small pieces of it."""
         self._head_bytes = 0
+        if self._aborted:  # the parser still reads the rest of the received bytes
+            return
         self._piece += body
         if len(self._piece) >= PIECE_BYTES:
             self._hand_on_piece()
@@ -110,7 +117,8 @@ class GuardedConnection(HttpToolsProtocol):
         self._held_bytes += len(body)
         self.guard.quotas.hold(self.address, len(body))
         self.guard.arrivals.add(self._arrival, len(body), self.loop.time())
-        if self._arrival is not None and (refusal := self.guard.quotas.too_many_bytes(self.address)) is not None:
+        self._parts += 1
+        if self._arrival is not None and (refusal := self._refusal_of_body(self._arrival.bytes)) is not None:
             self.guard.arrivals.give_up(self._arrival, refusal)
 
     @override
@@ -186,6 +194,16 @@ class GuardedConnection(HttpToolsProtocol):
         if self._beyond_quota and (refusal := quotas.too_many_connections(self.address)) is not None:
             return refusal
         return quotas.too_many_bytes(self.address) or quotas.too_much_cpu(self.address, self.loop.time())
+
+    def _refusal_of_body(self, received: int) -> Refusal | None:
+        if self._parts > MANY_PARTS and received < SMALL_PART * self._parts:
+            return Refusal(
+                HTTPStatus.BAD_REQUEST,
+                f"the request arrives in {self._parts:,} parts of {received / self._parts:.1f} bytes; "
+                f"send at least {SMALL_PART} bytes at a time",
+                hang_up=True,
+            )
+        return self.guard.quotas.too_many_bytes(self.address)
 
     def _hand_on_piece(self) -> None:
         if self._piece:

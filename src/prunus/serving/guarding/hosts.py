@@ -25,7 +25,7 @@ class Hosts:
 
     def __init__(self, host: str, further: Sequence[str] = ()) -> None:
         self._any = ANY in further or (_is_wildcard(host) and not further)
-        names = {_plain(name) for name in (host, *further)}
+        names = {_plain(name) for name in (*(() if _is_wildcard(host) else (host,)), *further)}
         self._names = {name for name in names if not name.startswith("*.")}
         self._endings = tuple(name[1:] for name in names if name.startswith("*."))
         self._shown = ", ".join(dict.fromkeys((*LOOPBACK, *(() if _is_wildcard(host) else (host,)), *further)))
@@ -53,9 +53,14 @@ def _plain(host: str) -> str:
     """Return a host without its port, in lower case, and addresses in their short form."""
     text = host.strip().lower()
     if text.startswith("["):
-        name = text[1:].partition("]")[0]
+        name, _, rest = text[1:].partition("]")
+    elif text.count(":") > 1:
+        name, rest = text, ""
     else:
-        name = text if text.count(":") > 1 else text.partition(":")[0]
+        name, colon, port = text.partition(":")
+        rest = colon + port
+    if rest and not rest[1:].isdigit():
+        return text  # not a port: no known name is like it
     address = _address(name)
     return name.rstrip(".") if address is None else str(address)
 

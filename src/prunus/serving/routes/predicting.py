@@ -14,6 +14,7 @@ from prunus.serving.answers import ClassAnswer, ImageAnswer, PredictAnswer
 from prunus.serving.computing.ranking import Job, Ranked, Ranking
 from prunus.serving.guarding.admission import Load
 from prunus.serving.guarding.deadline import Deadline
+from prunus.serving.guarding.headers import declared_bytes
 from prunus.serving.refusals import Refusal, overloaded
 from prunus.serving.service import Service
 from prunus.serving.uploads.decoders import SMALL_BYTES
@@ -72,9 +73,9 @@ def _check_domain(service: Service, domain: str) -> None:
 
 
 async def _read_body(request: Request, max_bytes: int, load: Load) -> bytes:
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > max_bytes:
-        raise _too_large(f"{int(declared):,} bytes", max_bytes)
+    declared = declared_bytes(request.headers.get("content-length", "").encode("latin-1"))
+    if declared > max_bytes:
+        raise _too_large(f"{declared:,} bytes", max_bytes)
     content = bytearray()  # one block that grows: many small ones would stay in the process after the request
     try:
         async for chunk in request.stream():
