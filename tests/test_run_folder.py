@@ -1,5 +1,6 @@
 """A run folder names its files and reads its log."""
 
+import os
 from pathlib import Path
 
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
@@ -88,3 +89,15 @@ def test_the_mean_accuracy_is_that_of_the_domains_with_validation_images() -> No
     known, unknown = DomainEnding(0.5, 0.1, 10, 0.8), DomainEnding(0.5, 0.1)
     assert Ending(1, {"a": known, "b": unknown}, 0.5, True).mean_accuracy() == 0.8
     assert Ending(1, {"b": unknown}, 0.5, True).mean_accuracy() is None
+
+
+def test_a_file_about_a_run_is_outdated_if_it_is_missing_or_older_than_the_saved_state(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.is_outdated(folder.results)
+    folder.results.write_text("{}")
+    assert not folder.is_outdated(folder.results)  # there is no saved state
+    folder.checkpoint.write_bytes(b"")
+    for seconds, expected in ((99, True), (100, False), (101, False)):
+        os.utime(folder.checkpoint, (100, 100))
+        os.utime(folder.results, (seconds, seconds))
+        assert folder.is_outdated(folder.results) is expected

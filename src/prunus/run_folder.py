@@ -108,6 +108,12 @@ class RunFolder:
         """Return whether this folder holds a run; a checkpoint without its recipe counts too."""
         return any(file.exists() for file in (self.recipe, self.checkpoint, self.previous))
 
+    def is_outdated(self, file: Path) -> bool:
+        """Return whether a file about the run is missing, or older than the saved state of the run."""
+        if not file.exists():
+            return True
+        return self.checkpoint.exists() and file.stat().st_mtime_ns < self.checkpoint.stat().st_mtime_ns
+
     def epochs(self) -> list[EpochReport]:
         """Read the log, without a last line that was cut short when the process was killed."""
         return read_log(self.log)

@@ -13,6 +13,7 @@ from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, Mode
 from prunus.cli.output import make_table, print_json, say, show, waiting
 from prunus.names import shown
 from prunus.report.tables import megabytes, percent, plural, results_view
+from prunus.run_folder import RunFolder
 from prunus.terminal import PlainTable, plain_console, plain_text
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def evaluate(
     """
     with waiting(f"measuring {target}"):
         results = prunus.evaluate(target, split, data, CROPS[crops] if crops else None, device, not no_cache)
-    show(results, as_json, results_view(results, explain=explain))
+    saved = RunFolder(target).results if target.is_dir() else None
+    ending = [*([f"Saved to {saved}."] if saved else ()), *([] if explain else ["--explain says what is counted."])]
+    show(results, as_json, results_view(results, explain=explain), *([" ".join(ending)] if ending else ()))
 
 
 def bench(
@@ -168,13 +171,20 @@ def report(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that contain runs.")],
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     figures: Annotated[Path | None, typer.Option(help="Also write the figures as SVG and PNG to this folder.")] = None,
+    no_measure: Annotated[
+        bool, typer.Option("--no-measure", help="Report only what has been measured already.")
+    ] = False,
 ) -> None:
     """Write one HTML page about runs: accuracy against cost, tables, usage, sharing, training, latency and size.
 
+    Runs whose results are missing or older than their checkpoint are measured first.
+
     Example: prunus report runs --out report.html
     """
-    with waiting("reading runs"):
-        written = prunus.write_report(runs, out, figures)
+    with waiting("reading runs, and measuring what they lack"):
+        written = prunus.write_report(runs, out, figures, not no_measure)
+    for name, files in written.measured.items():
+        say(f"measured: {name} (wrote {' and '.join(files)})")
     for name, reason in written.left_out.items():
         say(f"left out: {name}: {reason}")
     size = megabytes(written.page.stat().st_size)

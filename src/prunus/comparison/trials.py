@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from prunus.comparison.plan import Entry
 from prunus.errors import RecipeError
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
+from prunus.evaluation.saved import read_saved, save_results
 from prunus.evaluation.subject import open_subject
-from prunus.files import write_json
 from prunus.measure.evaluation import Evaluation
 from prunus.presets import of_any_version
 from prunus.recipes import parse_recipe, recipe_differences
@@ -52,10 +50,12 @@ class Trial:
 
     def finished(self) -> Evaluation | None:
         """Return the results of an earlier training run if they are of the same recipe and split."""
+        results = read_saved(self.files)
+        if results is None:
+            return None
         try:
-            results = Evaluation.model_validate_json(self.files.results.read_bytes())
             trained = parse_recipe(of_any_version(results.recipe or {}))
-        except (OSError, ValidationError, RecipeError):
+        except RecipeError:
             return None
         differs = recipe_differences(settled_like(self.entry.recipe, trained), trained)
         return None if differs or results.split != self.split else results
@@ -69,8 +69,4 @@ class Trial:
         train_or_continue(recipe, files.path, observers, self.device, self.use_cache)
         subject = open_subject(files.path, self.device)
         results = evaluation_of(subject, self.split, classify_measurable(subject, self.split, use_cache=self.use_cache))
-        trained = settled_like(recipe, subject.recipe)
-        epochs = files.epochs()
-        seconds = epochs[-1].seconds if epochs else 0.0
-        results = results.model_copy(update={"seconds": seconds, "recipe": trained.model_dump(mode="json")})
-        write_json(files.results, results.model_dump(mode="json"))
+        save_results(files, results, settled_like(recipe, subject.recipe))

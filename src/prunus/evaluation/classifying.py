@@ -146,7 +146,7 @@ def _check_labels(domain: Domain, split: str) -> None:
     items = domain.split(split)
     if not items:
         raise _NothingToMeasureError(
-            f"domain {domain.name!r} ({domain.source.path}) has no {split} images; "
+            f"domain {domain.name!r} has no {split} images; "
             f"add some as {split}/<class>/<image>, or measure on another split"
         )
     if any(item.label == UNLABELLED for item in items):

@@ -17,9 +17,6 @@ from prunus.methods.table import choose_method
 
 def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers | Unmeasured]) -> Evaluation:
     """Combine the answers of a subject with its costs; at least one domain must have been measured."""
-    recipe = subject.recipe
-    costs = subject.costs
-    chosen = choose_method(recipe)
     domains: dict[str, DomainResult] = {}
     unmeasured: dict[str, str] = {}
     for answer in answers:
@@ -29,6 +26,39 @@ def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers | Unme
             domains[answer.domain] = _domain_result(answer, subject)
     if not domains:
         raise DataError(_nothing_measured(unmeasured))
+    return _evaluation(subject, split, domains, unmeasured)
+
+
+def frozen_baseline(frozen: Subject, results: Evaluation) -> Evaluation | None:
+    """Return the results of a run's frozen backbone, which were measured with the run; None if some are unknown.
+
+    Args:
+        frozen: the frozen backbone as a model of its own.
+    """
+    if len(results.frozen_accuracies) < len(results.domains):
+        return None
+    domains = {
+        name: DomainResult(
+            accuracy=results.frozen_accuracies[name],
+            frozen_accuracy=None,
+            images=domain.images,
+            skipped=domain.skipped,
+            crops=domain.crops,
+            usage=frozen.costs.usage(name),
+            macs=frozen.costs.macs(name),
+            macs_ratio=frozen.costs.macs_ratio(name),
+        )
+        for name, domain in results.domains.items()
+    }
+    return _evaluation(frozen, results.split, domains, results.unmeasured)
+
+
+def _evaluation(
+    subject: Subject, split: str, domains: dict[str, DomainResult], unmeasured: dict[str, str]
+) -> Evaluation:
+    recipe = subject.recipe
+    costs = subject.costs
+    chosen = choose_method(recipe)
     accuracies = [domain.accuracy for domain in domains.values()]
     limits = limits_used(recipe, costs, subject.model_bytes)
     return Evaluation(

@@ -57,8 +57,23 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
     return _open_run(path, device) if path.is_dir() else _open_file(path, device)
 
 
-def _open_run(path: Path, device: str) -> Subject:
+def open_with_baseline(path: Path, device: str = "auto") -> tuple[Subject, Subject | None]:
+    """Open a run, and its frozen backbone as a model of its own if the run has fitted classifiers to it."""
     run = open_run(path, device)
+    subject = _run_subject(run, path)
+    return subject, _frozen_subject(run, path) if subject.frozen else None
+
+
+def open_frozen_features(path: Path, device: str = "auto") -> Subject:
+    """Open the frozen backbone of a run with the classifiers that were fitted to it, as a model of method `feature`."""
+    return _frozen_subject(open_run(path, device), path)
+
+
+def _open_run(path: Path, device: str) -> Subject:
+    return _run_subject(open_run(path, device), path)
+
+
+def _run_subject(run: TrainedRun, path: Path) -> Subject:
     bundle = _packed(run)
     return Subject(
         run.recipe,
@@ -73,9 +88,7 @@ def _open_run(path: Path, device: str) -> Subject:
     )
 
 
-def open_frozen_features(path: Path, device: str = "auto") -> Subject:
-    """Open the frozen backbone of a run with the classifiers that were fitted to it, as a model of method `feature`."""
-    run = open_run(path, device)
+def _frozen_subject(run: TrainedRun, path: Path) -> Subject:
     identity = run.checkpoint.identity
     content = run.recipe.model_dump(mode="json", exclude={"sharing", "granularity", "teacher", "init"})
     recipe = parse_recipe(content | {"method": FEATURE})

@@ -23,9 +23,7 @@ from prunus.training.run import train_or_continue
 from prunus.verbs.bench import bench
 from prunus.verbs.evaluate import evaluate
 from prunus.verbs.prune import prune
-from prunus.verbs.report import write_report
-
-ROUNDS = 20  # of the benchmark: enough for a median of milliseconds
+from prunus.verbs.report import ROUNDS, write_report
 
 
 def demo(

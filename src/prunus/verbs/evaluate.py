@@ -7,6 +7,7 @@ from prunus.data.domains import SPLITS
 from prunus.errors import UnknownNameError
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
+from prunus.evaluation.saved import measure_run
 from prunus.evaluation.subject import open_subject
 from prunus.measure.evaluation import Evaluation
 from prunus.verbs.arguments import ModelLike, model_path
@@ -22,11 +23,16 @@ def evaluate(
 ) -> Evaluation:
     """Measure a run folder or a model file on a split of its domains: accuracy, usage, costs and scores.
 
+    The results of a run are also written to results.json in its folder, where a report finds them.
+
     Args:
         data: the folder of the domains, or of the benchmark, if it is not where the recipe says.
         crops: how many crops of an image to average (default: the recipe's).
     """
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
-    subject = open_subject(model_path(target), device)
+    path = model_path(target)
+    if path.is_dir():
+        return measure_run(path, split, data, crops, device, use_cache)
+    subject = open_subject(path, device)
     return evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))

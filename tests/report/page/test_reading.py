@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from prunus.report.page.reading import find_runs, read_run, run_names
-from tests.makers.run_folders import write_run
+from tests.makers.run_folders import results, write_run
 
 
 def test_folders_of_runs_and_files_of_comparisons_may_be_named(tmp_path: Path) -> None:
@@ -29,3 +29,8 @@ def test_of_the_recipe_no_place_on_the_machine_is_told(tmp_path: Path) -> None:
     assert run.recipe["domains.0.path"] == '"birds"'
     assert not any("somebody" in value for value in run.recipe.values())
     assert "root" not in run.recipe
+
+
+def test_a_domain_that_was_skipped_is_a_note(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", results(unmeasured={"signs": "domain 'signs' has no test images"}))
+    assert read_run(folder, "a").notes == ("Not measured: domain 'signs' has no test images.",)

@@ -23,9 +23,7 @@ def test_unreadable_runs_are_named_and_left_out(tmp_path: Path) -> None:
         ["report", *map(str, (good, unmeasured, broken, empty, tmp_path / "none")), "--out", str(tmp_path / "r.html")],
     )
     assert found.exit_code == 0
-    assert (
-        f"left out: {unmeasured}: it has not been measured; measure it with: prunus evaluate RUN --json" in found.output
-    )
+    assert f"left out: {unmeasured}: it has not been measured; measure it with: prunus evaluate RUN\n" in found.output
     assert f"left out: {broken}: results.json is not valid: mean_accuracy" in found.output
     assert f"left out: {empty}: results.json is not valid" in found.output
     assert f"left out: {tmp_path / 'none'}: no such run" in found.output

@@ -56,10 +56,13 @@ def read_run(path: Path, name: str, results: Evaluation | None = None) -> Report
     folder = RunFolder(path)
     notes: list[str] = []
     bench = _read_optional(folder.bench, Benchmark, "Latency is omitted", notes)
+    measured = results or read_results(path)
+    if results is None:
+        notes += [f"Not measured: {reason}." for reason in measured.unmeasured.values()]
     origin = _read_optional(folder.versions, Origin, "The versions it was trained with are omitted", notes)
     return ReportedRun(
         name,
-        results or read_results(path),
+        measured,
         read_recipe(folder.recipe),
         tuple(folder.epochs()),
         bench,
@@ -71,7 +74,7 @@ def read_run(path: Path, name: str, results: Evaluation | None = None) -> Report
 def read_results(path: Path) -> Evaluation:
     """Read the results of a run folder."""
     file = RunFolder(path).results
-    remedy = "measure it with: prunus evaluate RUN --json > RUN/results.json"
+    remedy = "measure it with: prunus evaluate RUN"
     if not file.exists():
         raise DataError(f"it has not been measured; {remedy}")
     try:
