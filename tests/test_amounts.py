@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from prunus.amounts import parse_bytes, parse_count, parse_share, write_bytes, write_count
+from prunus.amounts import parse_bytes, parse_count, parse_share, plural, write_bytes, write_count
 from prunus.config import Budget
 
 
@@ -68,3 +68,13 @@ def test_a_budget_is_written_as_it_may_be_read() -> None:
     assert Budget.model_validate(table.model_dump()) == table
     assert str(Budget(kernels=0.5, bytes=10**6, macs={"a": 10**7})) == "0.5 of the kernels, 1 MB, 10 M MACs in a"
     assert Budget(bytes=10**6, macs=7).label == "bytes=1000000-macs=7"
+
+
+def test_a_count_agrees_with_its_noun() -> None:
+    assert [plural(count, "bad image") for count in (0, 1, 2, 1200)] == [
+        "0 bad images",
+        "1 bad image",
+        "2 bad images",
+        "1,200 bad images",
+    ]
+    assert [plural(count, "class has", "classes have") for count in (1, 3)] == ["1 class has", "3 classes have"]

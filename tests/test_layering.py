@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 import prunus
+from prunus.backbone.zoo import ZOO
+from prunus.bundle.file import read_bundle
+from prunus.measure.bundle_cost import bundle_costs
+from prunus.methods.table import METHODS
 
 ROOT = Path(prunus.__file__).parent
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
-OPEN = {"arrays", "errors", "files", "names", "reading", "version"}  # every room may import these
+OPEN = {"amounts", "arrays", "errors", "files", "names", "reading", "version"}  # every room may import these
 MOST_FILES = 12
 CROWDED = {"methods", "verbs"}  # one file per command or method
 
@@ -21,11 +25,12 @@ CROWDED = {"methods", "verbs"}  # one file per command or method
 TABLE = """
 amounts:
 arrays:
-config: amounts presets
+config: presets
 errors:
 run_folder:
 version:
 benchmarks:
+catalog:
 files:
 names:
 reading:
@@ -44,11 +49,11 @@ backbone: config images samples
 data: benchmarks config images samples
 runtime: bundle graph images probabilities
 masks: backbone
-measure: amounts benchmarks bundle config data graph images probabilities runtime
+measure: benchmarks bundle config data graph images probabilities runtime
 onnx: bundle graph runtime
 lowering: backbone bundle graph masks
-methods: backbone config losses masks measure presets
-report: amounts bundle images measure recipes run_folder terminal
+methods: backbone catalog config losses masks measure presets
+report: bundle images measure recipes run_folder terminal
 serving: bundle config images measure probabilities runtime samples
 budgets: bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
@@ -56,15 +61,15 @@ learning: config data images losses masks methods parallel probabilities sealed
 checkpoints: bundle config images learning parallel presets recipes run_folder sealed
 training: backbone budgets checkpoints config data images learning losses lowering masks measure methods parallel
     recipes run_folder
-evaluation: backbone budgets bundle checkpoints config data images learning lowering masks measure methods presets
-    probabilities recipes run_folder runtime timing training
+evaluation: backbone budgets bundle catalog checkpoints config data images learning lowering masks measure methods
+    presets probabilities recipes run_folder runtime timing training
 comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
 drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 progress: report run_folder terminal training
-verbs: backbone benchmarks bundle comparison config data drafting evaluation graph lowering measure methods onnx
+verbs: benchmarks bundle catalog comparison config data drafting evaluation graph lowering measure methods onnx
     parallel presets pretraining progress recipes report run_folder runtime samples serving timing training
-cli: backbone benchmarks bundle config data measure onnx parallel progress recipes report run_folder runtime
+cli: backbone benchmarks bundle catalog config data measure onnx parallel progress recipes report run_folder runtime
     serving terminal verbs
 __main__: cli
 """
@@ -133,9 +138,26 @@ def test_every_module_of_a_room_without_torch_can_be_imported_without_it() -> No
 
 
 def test_without_torch_a_command_says_what_to_install() -> None:
-    done = _without_torch("from prunus.cli.app import main; main()", "zoo", status=1)
+    done = _without_torch("from prunus.cli.app import main; main()", "zoo", "timm/resnet50", status=1)
     assert done.stderr.count("\n") == 1
     assert "pip install 'prunus[train]'" in done.stderr
+
+
+def test_without_torch_a_model_file_is_opened_to_be_measured() -> None:
+    model = ARCHITECTURE.parents[1] / "tests" / "golden" / "model_format_3" / "trained.prunus"
+    code = "import pathlib, prunus\nfrom prunus.evaluation.subject import open_subject\n"
+    done = _without_torch(
+        f"{code}assert prunus.evaluate\nprint(open_subject(pathlib.Path({str(model)!r})).costs.union())"
+    )
+    assert float(done.stdout) == bundle_costs(read_bundle(model)).union()
+
+
+def test_without_torch_methods_and_bundled_backbones_are_listed() -> None:
+    methods = _without_torch("from prunus.cli.app import main; main()", "methods").stdout
+    assert all(f" {name} " in methods for name in METHODS)
+    backbones = _without_torch("from prunus.cli.app import main; main()", "zoo").stdout
+    assert all(f" {name} " in backbones for name in ZOO)
+    assert "pip install 'prunus[train]'" in backbones
 
 
 def _without_torch(code: str, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Amounts as people write them: "25%", "1 MB", "20 M"."""
+"""Amounts as people write them: "25%", "1 MB", "20 M", "2 runs"."""
 
 import re
 
@@ -54,6 +54,15 @@ def write_count(count: float) -> str:
     """Write a number of multiply-accumulates in the largest unit that is not below 1: 20,000,000 is "20 M"."""
     unit, factor = next((pair for pair in (("G", 10**9), ("M", 10**6), ("k", 10**3)) if count >= pair[1]), ("", 1))
     return _write(count / factor, unit)
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Write a count with its noun, as in "1 run" and "1,200 runs".
+
+    Args:
+        nouns: what follows any number but 1 (default: the noun with an s).
+    """
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 def _write(number: float, unit: str) -> str:

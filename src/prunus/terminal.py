@@ -4,7 +4,7 @@ import importlib.util
 from typing import Any
 
 from rich.box import HEAVY_HEAD, Box
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import PaddingDimensions
 from rich.table import Table
 from rich.text import Text
@@ -33,7 +33,10 @@ def _cell(content: RenderableType | None) -> RenderableType | None:
 
 
 class PlainTable(Table):
-    """A table of plain texts; headers, cells and the title may be foreign names."""
+    """A table of plain texts; headers, cells and the title may be foreign names.
+
+    Where a terminal is too narrow, names continue in the next line and numbers stay whole.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,24 @@ class PlainTable(Table):
     @override
     def add_column(self, header: RenderableType = "", *arguments: Any, **options: Any) -> None:
         super().add_column(_cell(header) or "", *arguments, **options)
+
+    def name_columns(self, *indices: int) -> None:
+        """Let the cells of these columns, which hold names, take several lines, and those of the others only one."""
+        for index, column in enumerate(self.columns):
+            column.no_wrap = index not in indices
+            column.overflow = "fold" if index in indices else "ellipsis"
+
+    @override
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.title is None:
+            yield from super().__rich_console__(console, options)
+            return
+        title, self.title = self.title, None  # rich would wrap it at the width of a narrow table
+        try:
+            yield title
+            yield from super().__rich_console__(console, options)
+        finally:
+            self.title = title
 
     @override
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:

@@ -149,7 +149,7 @@ def _preprocess(header: dict[str, Any], **changes: object) -> None:
         (lambda h: h["manifest"]["domains"].update({"n" * 201: h["manifest"]["domains"]["a"]}), "cannot be read"),
         (lambda h: h["manifest"].update(image_size=7), "has images of 8 pixels, but the network takes 7"),
         (lambda h: h["manifest"].update(graph=[]), "its header cannot be read"),
-        (lambda h: h["manifest"].update(graph=[{"op": "mean", "inputs": [0]}]), "its index has 1 layers"),
+        (lambda h: h["manifest"].update(graph=[{"op": "mean", "inputs": [0]}]), "its index has 1 layer"),
         (lambda h: _preprocess(h, std=[1, 0, 1]), "invalid mean or standard deviation"),
         (lambda h: _preprocess(h, mean=[1, float("inf"), 1]), "invalid mean or standard deviation"),
         (lambda h: h["manifest"]["domains"]["a"].update(classes=[]), "its header cannot be read"),

@@ -11,8 +11,8 @@ import prunus
 from prunus.errors import StorageError
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
+from prunus.evaluation.run_subject import open_frozen_features
 from prunus.evaluation.saved import read_saved
-from prunus.evaluation.subject import open_frozen_features
 from prunus.files import write_json
 from prunus.measure.evaluation import Evaluation
 from prunus.run_folder import RunFolder

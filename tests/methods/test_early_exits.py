@@ -23,7 +23,7 @@ def test_exits_are_after_the_last_stages_but_the_final_one() -> None:
 
 
 def test_a_network_with_too_few_stages_is_refused() -> None:
-    with pytest.raises(BackboneError, match=r"the network has 1 stages, too few for 3 exits; lower method\.exits"):
+    with pytest.raises(BackboneError, match=r"the network has 1 stage, too few for 3 exits; lower method\.exits"):
         exit_layers(_network("one", "flat"), SHAPES, 3)
     with pytest.raises(BackboneError, match="has 0 stages"):
         exit_layers(nn.Identity(), SHAPES, 2)

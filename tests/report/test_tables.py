@@ -5,8 +5,9 @@ import io
 import pytest
 from rich.console import Console, Group
 
+from prunus.amounts import plural
 from prunus.measure.evaluation import Evaluation
-from prunus.report.tables import megabytes, percent, plural, results_view
+from prunus.report.tables import megabytes, percent, results_view
 from tests.makers.run_folders import results
 
 

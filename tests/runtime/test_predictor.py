@@ -129,7 +129,11 @@ WRONG: dict[str, tuple[Callable[[Predictor], Any], type[PrunusError], str]] = {
         DataError,
         "3 images need one domain or a list of 3; got 1",
     ),
-    "too many domains": (lambda p: p.predict(_pictures(1), ["a", "b"]), DataError, "1 images .* or a list of 1; got 2"),
+    "too many domains": (
+        lambda p: p.predict(_pictures(1), ["a", "b"]),
+        DataError,
+        "1 image needs .* or a list of 1; got 2",
+    ),
     "one image, many domains": (
         lambda p: p.predict(_pictures(1)[0], ["a"]),
         DataError,

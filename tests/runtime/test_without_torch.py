@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -18,12 +19,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import prunus
 from prunus.arrays import Floats
-from prunus.bundle.file import write_bundle
+from prunus.bundle.file import read_bundle, write_bundle
 from prunus.runtime import Predictor
+from prunus.verbs.methods import methods as describe_methods
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
 ROOT = Path(__file__).parents[2]
+TRAINED = ROOT / "tests" / "golden" / "model_format_3" / "trained.prunus"
 MOST_BYTES = 1_000_000  # of the wheel
 MOST_SECONDS = 0.3  # of CPU time for importing the runtime; wall-clock time depends on the load
 OFFLINE = re.compile(  # a whole line of what uv prints if it cannot reach the registry
@@ -191,6 +195,46 @@ def test_predict_and_inspect_work_in_the_base_install(base: Path, model: Model) 
     shown = _run([base / "prunus", "inspect", model.path])
     assert shown.returncode == 0, shown.stderr
     assert all(word in shown.stdout for word in ("stem", "depthwise", "2 domains"))
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images of the two domains that the trained model file knows."""
+    folder = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(0)
+    for name, entry in read_bundle(TRAINED).manifest.domains.items():
+        for split, label in itertools.product(("train", "test"), entry.classes):
+            path = folder / name / split / label / "0.png"
+            path.parent.mkdir(parents=True)
+            Image.fromarray(rng.integers(0, 256, (36, 36, 3), dtype=np.uint8)).save(path)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_model_file_is_measured_in_the_base_install(base: Path, images: Path) -> None:
+    done = _run([base / "prunus", "evaluate", TRAINED, "--data", images, "--no-cache", "--json"])
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(done.stdout)
+    expected = prunus.evaluate(TRAINED, data=images, device="cpu", use_cache=False).model_dump(mode="json")
+    for name, domain in expected["domains"].items():  # another build may round the probabilities differently
+        for key in ("accuracy", "images", "usage", "macs"):
+            assert measured["domains"][name][key] == domain[key]
+    alone = ("domains",)
+    assert {k: v for k, v in measured.items() if k not in alone} == {
+        k: v for k, v in expected.items() if k not in alone
+    }
+
+
+@pytest.mark.slow
+def test_methods_and_bundled_backbones_are_listed_in_the_base_install(base: Path) -> None:
+    for command, expected in (("methods", describe_methods()), ("zoo", prunus.zoo())):
+        done = _run([base / "prunus", command, "--json"])
+        assert done.returncode == 0, done.stderr
+        assert [row["name"] for row in json.loads(done.stdout)] == [row.name for row in expected]
+    assert "pip install 'prunus[train]'" in _run([base / "prunus", "zoo"]).stdout
+    other = _run([base / "prunus", "zoo", "timm/resnet50"])
+    assert other.returncode != 0
+    assert "pip install 'prunus[train]'" in " ".join(other.stderr.split())
 
 
 @pytest.mark.slow

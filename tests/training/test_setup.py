@@ -69,6 +69,6 @@ def test_skipped_images_are_noted_and_versions_written(make_domain: Callable[...
     folder = make_domain("flowers", train=4, validation=1)
     (folder / "train" / "a" / "2.png").write_bytes(b"no image")
     start_run(_recipe(folder), tmp_path / "run", [Listener()], device="cpu")
-    assert notes == ["skipped 1 unreadable images of domain 'flowers'"]
+    assert notes == ["skipped 1 unreadable image of domain 'flowers'"]
     versions = json.loads((tmp_path / "run" / "versions.json").read_text())["versions"]
     assert versions == {"prunus": __version__, "torch": version("torch").split("+")[0]}

@@ -68,7 +68,8 @@ def test_a_run_whose_images_are_gone_is_left_out_or_shown_as_it_was_measured(
     folder = RunFolder(run)
     _make_older(folder.results, folder.checkpoint)
     report = prunus.write_report(run.parent, tmp_path / "r.html")
-    assert report.measured == report.left_out == {}
+    assert report.measured == {}
+    assert report.left_out == {}
     assert "The results are older than the run&#39;s checkpoint" in report.page.read_text()
     folder.results.unlink()
     with pytest.raises(DataError, match="first: it could not be measured: no such folder: birds"):

@@ -8,6 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from prunus.amounts import plural
 from prunus.errors import BackboneError
 
 
@@ -29,7 +30,8 @@ def fill(network: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
     missing = [key for key in targets if key not in tensors and not key.endswith("num_batches_tracked")]
     if missing:
         raise BackboneError(
-            f"the weights lack {len(missing)} tensors that {name} needs, such as {missing[0]!r}; is this its file?"
+            f"the weights lack {plural(len(missing), 'tensor')} that {name} needs, such as {missing[0]!r}; "
+            "is this its file?"
         )
     for key, target in targets.items():
         if key in tensors:

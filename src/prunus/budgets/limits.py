@@ -83,3 +83,16 @@ def _macs(budget: Budget, domains: Sequence[str]) -> tuple[int | None, ...] | No
         if name not in domains:
             raise UnknownNameError("domain of budget.macs", name, domains)
     return tuple(macs.get(domain) for domain in domains)
+
+
+def cost_usage(costs: CostReport, size: int | None) -> Usage:
+    """Return what a counted model takes, with the size of its file."""
+    return Usage(
+        kernels=sum(layer.union for layer in costs.layers),
+        weights=sum(layer.union * layer.kernel_area for layer in costs.layers),
+        bytes=size,
+        macs=tuple(
+            sum(layer.used[index] * layer.kernel_area * layer.positions for layer in costs.layers)
+            for index in range(len(costs.domains))
+        ),
+    )

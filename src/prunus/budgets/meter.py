@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from prunus.arrays import Bools, DType
-from prunus.budgets.limits import Usage
+from prunus.budgets.limits import Usage, cost_usage
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import bundle_size
 from prunus.graph.network import GraphNetwork
@@ -111,16 +111,3 @@ def layer_masks(layout: SwitchLayout, mask_DM: Tensor) -> dict[str, Bools]:
 def bundle_usage(bundle: Bundle, dtype: DType, headroom: int = 0) -> Usage:
     """Return what a model file takes."""
     return cost_usage(bundle_costs(bundle), bundle_size(bundle, dtype) + headroom)
-
-
-def cost_usage(costs: CostReport, size: int | None) -> Usage:
-    """Return what a counted model takes, with the size of its file."""
-    return Usage(
-        kernels=sum(layer.union for layer in costs.layers),
-        weights=sum(layer.union * layer.kernel_area for layer in costs.layers),
-        bytes=size,
-        macs=tuple(
-            sum(layer.used[index] * layer.kernel_area * layer.positions for layer in costs.layers)
-            for index in range(len(costs.domains))
-        ),
-    )

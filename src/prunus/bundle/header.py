@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from prunus.amounts import plural
 from prunus.arrays import DType
 from prunus.bundle.dtypes import STORED
 from prunus.bundle.index import Code
@@ -100,7 +101,7 @@ class FileHeader(ManifestPart):
         """Return what is wrong with the header, whose JSON has so many values; None if nothing is."""
         convs = self.manifest.convs
         if len(self.index) != len(convs) or not convs:
-            return f"its index has {len(self.index)} layers, but its graph has {len(convs)}"
+            return f"its index has {plural(len(self.index), 'layer')}, but its graph has {len(convs)}"
         return (
             self._wrong_layer()
             or self._wrong_tensor()

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import prunus
+from prunus.amounts import plural
 from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, ModelFile, NoCache
 from prunus.cli.output import make_table, print_json, say, show, waiting
 from prunus.names import shown
-from prunus.report.tables import megabytes, percent, plural, results_view
+from prunus.report.tables import megabytes, percent, results_view
 from prunus.run_folder import RunFolder
 from prunus.terminal import PlainTable, plain_console, plain_text
 
@@ -123,7 +124,7 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
         return
     console = plain_console()
     domains = list(inspection.domains)
-    say(f"{model}: {inspection.backbone}, {inspection.dtype}, {len(domains)} domains")
+    say(f"{model}: {inspection.backbone}, {inspection.dtype}, {plural(len(domains), 'domain')}")
     titles = _titles([shown(name) for name in domains], console.width)
     if titles != domains:
         named = ", ".join(f"{title} {name}" for title, name in zip(titles, domains, strict=True))
@@ -190,4 +191,4 @@ def report(
     size = megabytes(written.page.stat().st_size)
     say(f"{written.page}: {plural(len(written.runs), 'run')}, {size}; open it in a browser")
     if written.figures:
-        say(f"{figures}: {len(written.figures)} figures as SVG and PNG")
+        say(f"{figures}: {plural(len(written.figures), 'figure')} as SVG and PNG")

@@ -64,6 +64,8 @@ def make_table(
 ) -> PlainTable:
     """Return a table; the first column and those named in `left` are aligned left, the others right.
 
+    Names on the left continue in the next line where a terminal is narrow; numbers on the right do not.
+
     Args:
         gap: spaces between the columns of a table without borders; with borders if None.
     """
@@ -74,9 +76,10 @@ def make_table(
         pad_edge=framed,
         padding=(0, 1) if gap is None else (0, gap, 0, 0),
     )
+    names = [index for index, column in enumerate(columns) if index == 0 or column in left]
     for index, column in enumerate(columns):
-        is_left = index == 0 or column in left
-        table.add_column(column, justify="left" if is_left else "right", no_wrap=not framed)
+        table.add_column(column, justify="left" if index in names else "right")
+    table.name_columns(*names)
     for row in rows:
         table.add_row(*row)
     return table

@@ -40,7 +40,7 @@ def methods(explain: Explain = False, as_json: AsJson = False) -> None:
 
     Example: prunus methods --explain
     """
-    from prunus.verbs.methods import EXAMPLE, NUM_DOMAINS
+    from prunus.catalog import EXAMPLE, NUM_DOMAINS
     from prunus.verbs.methods import methods as describe_methods
 
     rows = describe_methods()

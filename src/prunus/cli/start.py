@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +11,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
 import prunus
+from prunus.amounts import plural
 from prunus.cli.options import AsJson, Device, Overrides
 from prunus.cli.output import make_table, print_json, say, show, waiting
 from prunus.measure.score import FEATURE
 from prunus.names import shown
 from prunus.progress.training import TrainingProgress
-from prunus.report.tables import megabytes, percent, plural, results_view
+from prunus.report.tables import megabytes, percent, results_view
 from prunus.run_folder import RunFolder
 from prunus.terminal import plain_console, plain_text
 
@@ -212,5 +214,6 @@ def zoo(
         )
         for row in backbones
     )
-    hints = () if names else ("Most convolutional networks of timm work as well: prunus zoo timm/resnet50",)
+    needs = "" if find_spec("timm") else " (needs: pip install 'prunus[train]')"
+    hints = () if names else (f"Most convolutional networks of timm work as well: prunus zoo timm/resnet50{needs}",)
     show(backbones, as_json, make_table(ZOO_COLUMNS, left=("weights",), rows=rows), *hints)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import prunus
+from prunus.amounts import plural
 from prunus.cli.options import AsJson, Device, NoCache, Overrides
 from prunus.cli.output import make_table, say, show, waiting
 from prunus.cli.wording import on_command_line
@@ -124,7 +125,8 @@ def prune(
     costs = bundle_costs(bundle)
     kept = sum(layer.union for layer in costs.layers)
     say(
-        f"{path}: {megabytes(path.stat().st_size)} for {len(bundle.domains)} domains ({', '.join(bundle.domains)}), "
+        f"{path}: {megabytes(path.stat().st_size)} for {plural(len(bundle.domains), 'domain')} "
+        f"({', '.join(bundle.domains)}), "
         f"{percent(costs.union())} of the kernels kept ({kept:,} of {costs.num_kernels():,}), {bundle.dtype}; "
         f"the dense backbone alone has {megabytes(bundle.manifest.dense_bytes)}"
     )
@@ -163,7 +165,8 @@ def pretrain(
     accuracy = "" if card.accuracy is None else f", validation accuracy {percent(card.accuracy)}"
     speed = f", {card.images_per_second:,.0f} images/s" if card.images_per_second else ""
     say(
-        f"{path}: {card.name} at {card.preprocess.size} px, {len(card.classes)} classes, {card.images:,} images"
+        f"{path}: {card.name} at {card.preprocess.size} px, {plural(len(card.classes), 'class', 'classes')}, "
+        f"{plural(card.images, 'image')}"
         f"{accuracy}{speed}",
         f'Use it in a recipe: backbone = {{ name = "{card.name}", weights = "{path}" }}',
     )

@@ -9,11 +9,12 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import prunus
+from prunus.amounts import plural
 from prunus.cli.options import AsJson, ModelFile
 from prunus.cli.output import complain, say, show, waiting
 from prunus.files import write_atomically
 from prunus.recipes import parse_assignment
-from prunus.report.tables import megabytes, plural
+from prunus.report.tables import megabytes
 from prunus.terminal import is_live, plain_console
 
 if TYPE_CHECKING:

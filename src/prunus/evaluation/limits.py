@@ -1,11 +1,10 @@
 """Compare a measured model with the budget of its recipe."""
 
-from prunus.budgets.limits import limits_of, whole_share
-from prunus.budgets.meter import cost_usage
+from prunus.budgets.limits import cost_usage, limits_of, whole_share
 from prunus.config import Recipe
+from prunus.evaluation.traits import method_traits
 from prunus.measure.budget import LimitUse
 from prunus.measure.cost import CostReport
-from prunus.methods.table import choose_method
 
 
 def limits_used(recipe: Recipe, costs: CostReport, size: int | None) -> tuple[LimitUse, ...] | None:
@@ -16,7 +15,7 @@ def limits_used(recipe: Recipe, costs: CostReport, size: int | None) -> tuple[Li
     Args:
         size: of the model file.
     """
-    method = choose_method(recipe).method
+    method = method_traits(recipe)
     if not method.has_budget:
         return None
     if method.keeps_budget:

@@ -7,8 +7,8 @@ from pathlib import Path
 from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.budgets.keeper import Keeper
-from prunus.budgets.limits import Usage
-from prunus.budgets.meter import FileMeter, cost_usage
+from prunus.budgets.limits import Usage, cost_usage
+from prunus.budgets.meter import FileMeter
 from prunus.bundle.file import bundle_parts
 from prunus.checkpoints.checkpoint import Identity
 from prunus.config import DomainChoice, Recipe

@@ -8,11 +8,11 @@ from prunus.errors import DataError
 from prunus.evaluation.classifying import Answers, Unmeasured
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.subject import Subject
+from prunus.evaluation.traits import method_traits
 from prunus.measure.accuracy import classify
 from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import DomainResult, Evaluation
 from prunus.measure.score import Scores, decathlon_score, efficiency_scores
-from prunus.methods.table import choose_method
 
 
 def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers | Unmeasured]) -> Evaluation:
@@ -58,15 +58,15 @@ def _evaluation(
 ) -> Evaluation:
     recipe = subject.recipe
     costs = subject.costs
-    chosen = choose_method(recipe)
+    method = method_traits(recipe)
     accuracies = [domain.accuracy for domain in domains.values()]
     limits = limits_used(recipe, costs, subject.model_bytes)
     return Evaluation(
-        method=chosen.name,
-        options=chosen.options.model_dump(mode="json"),
+        method=method.name,
+        options=method.options,
         backbone=recipe.backbone.name,
-        budget=recipe.budget.kernels if chosen.method.has_budget else None,
-        sharing=chosen.sharing,
+        budget=recipe.budget.kernels if method.has_budget else None,
+        sharing=method.sharing,
         seed=recipe.seed,
         split=split,
         steps=subject.steps,

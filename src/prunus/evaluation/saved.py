@@ -9,7 +9,7 @@ from prunus.config import Crops, Recipe
 from prunus.errors import StorageError
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of, frozen_baseline
-from prunus.evaluation.subject import open_with_baseline
+from prunus.evaluation.run_subject import open_with_baseline
 from prunus.files import write_json
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import FEATURE

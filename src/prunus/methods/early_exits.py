@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
+from prunus.amounts import plural
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
@@ -40,7 +41,7 @@ def exit_layers(network: nn.Module, shapes: Mapping[str, tuple[int, ...]], num_e
     stages = [str(stage["module"]) for stage in info if len(shapes.get(stage["module"], ())) == 3]
     if len(stages) < num_exits:
         raise BackboneError(
-            f"the network has {len(stages)} stages, too few for {num_exits} exits; "
+            f"the network has {plural(len(stages), 'stage')}, too few for {plural(num_exits, 'exit')}; "
             "lower method.exits or choose another network"
         )
     return stages[-num_exits:-1]

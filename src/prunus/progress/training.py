@@ -5,6 +5,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from typing_extensions import override
 
+from prunus.amounts import plural
 from prunus.names import shown
 from prunus.report.tables import percent
 from prunus.run_folder import EpochReport
@@ -55,7 +56,7 @@ class TrainingProgress(Observer):
             self._live = Live(self._bar, console=self._console, refresh_per_second=8)
             self._live.start()
         else:
-            self._console.print(plain_text(f"{self._title}: {total_steps - step} steps to go"))
+            self._console.print(plain_text(f"{self._title}: {plural(total_steps - step, 'step')} to go"))
 
     @override
     def stepped(self, step: int, epoch: int) -> None:

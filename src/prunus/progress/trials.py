@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from typing_extensions import Self, override
 
+from prunus.amounts import plural
 from prunus.names import shown
 from prunus.progress.training import epoch_line
 from prunus.run_folder import EpochReport
@@ -68,7 +69,7 @@ class TrialProgress(Observer):
     def started(self, step: int, total_steps: int) -> None:
         self._task = self._display.bars.add_task(self._title, total=total_steps, completed=step)
         if not is_live(self._display.console):
-            self._print(f"{self._title}: {total_steps - step} steps to go")
+            self._print(f"{self._title}: {plural(total_steps - step, 'step')} to go")
 
     @override
     def stepped(self, step: int, epoch: int) -> None:

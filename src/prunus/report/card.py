@@ -5,12 +5,13 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from prunus.amounts import plural
 from prunus.bundle.bundle import Bundle
 from prunus.images import Preprocess
 from prunus.measure.cost import CostReport
 from prunus.names import shown, shown_lines
 from prunus.report.recipe import shown_recipe
-from prunus.report.tables import megabytes, percent, plural
+from prunus.report.tables import megabytes, percent
 
 MOST_CLASSES = 6  # class names shown of a domain
 LONGEST = 40  # characters shown of a class name

@@ -2,9 +2,9 @@
 
 from rich.console import Group
 
-from prunus.amounts import write_bytes
+from prunus.amounts import plural, write_bytes
 from prunus.measure.budget import Plan, in_words
-from prunus.report.tables import percent, plural
+from prunus.report.tables import percent
 from prunus.terminal import PlainTable, plain_text
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prunus.amounts import plural
 from prunus.measure.speed import Benchmark, Speed
 from prunus.names import shown
 from prunus.report.plots import COLOURS, GREY, new_figure, save_figure
-from prunus.report.tables import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

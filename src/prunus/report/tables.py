@@ -2,6 +2,7 @@
 
 from rich.console import Group
 
+from prunus.amounts import plural
 from prunus.measure.budget import in_words
 from prunus.measure.evaluation import Evaluation
 from prunus.report.comparison import SCORES
@@ -16,11 +17,6 @@ def percent(share: float | None, digits: int = 1) -> str:
 def megabytes(count: int) -> str:
     """Write a number of bytes in megabytes of 10^6 bytes."""
     return f"{count / 1e6:.2f} MB"
-
-
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun, as in `2 runs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def results_view(results: Evaluation, baseline: Evaluation | None = None, explain: bool = False) -> Group:
@@ -54,6 +50,7 @@ def _table(results: Evaluation, baseline: Evaluation | None) -> PlainTable:
     table.columns[2].style = "dim"
     if not frozen:
         del table.columns[2]
+    table.name_columns(0)
     return table
 
 

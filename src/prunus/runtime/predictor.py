@@ -11,6 +11,7 @@ import numpy.typing as npt
 from PIL import Image
 from typing_extensions import override
 
+from prunus.amounts import plural
 from prunus.arrays import Floats
 from prunus.bundle.file import read_bundle
 from prunus.errors import DataError
@@ -167,7 +168,10 @@ class Predictor:
         if isinstance(domain, str):
             names = [domain] * count
         if len(names) != count:
-            raise DataError(f"{count} images need one domain or a list of {count}; got {len(names)} domains")
+            raise DataError(
+                f"{plural(count, 'image needs', 'images need')} one domain or a list of {count}; "
+                f"got {plural(len(names), 'domain')}"
+            )
         groups: dict[str, list[int]] = {}
         for index, name in enumerate(names):
             groups.setdefault(name, []).append(index)

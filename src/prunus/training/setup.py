@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from pydantic import ValidationError
 
+from prunus.amounts import plural
 from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.checkpoints.changes import check_identity
@@ -113,7 +114,7 @@ class RecipeTraining:
             mean, std = train.statistics()
             preprocess = Preprocess(**preprocess.model_dump() | {"mean": mean, "std": std})
         if train.skipped:
-            self.observer.noted(f"skipped {len(train.skipped)} unreadable images of domain {domain.name!r}")
+            self.observer.noted(f"skipped {plural(len(train.skipped), 'unreadable image')} of domain {domain.name!r}")
         held_out = splits == "train" and domain.validation
         validation = self._images(domain, "validation", preprocess) if held_out else None
         return DomainData(domain.name, preprocess, choice.mirrored, train, validation)

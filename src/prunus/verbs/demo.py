@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from prunus.amounts import plural
 from prunus.config import Recipe
 from prunus.data.layouts import open_domain
 from prunus.errors import MissingExtraError
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
-from prunus.evaluation.subject import open_frozen_features
+from prunus.evaluation.run_subject import open_frozen_features
 from prunus.files import write_json
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.evaluation import Demonstration, Evaluation, Example, StoredResult
@@ -47,7 +48,7 @@ def demo(
     folder = RunFolder(Path(out))
     recipe = load_recipe(bundled("recipes") / "demo.toml", overrides)
     watch = watch_with_progress(observers, progress)
-    train_or_continue(recipe, folder.path, watch(f"one network for {len(recipe.domains)} domains"), device)
+    train_or_continue(recipe, folder.path, watch(f"one network for {plural(len(recipe.domains), 'domain')}"), device)
     predictor = Predictor(prune(folder.path, folder.model))
     extras = {
         "baselines": {FEATURE: _frozen_features(folder.path, device)},

@@ -7,7 +7,6 @@ from prunus.data.domains import SPLITS
 from prunus.errors import UnknownNameError
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
-from prunus.evaluation.saved import measure_run
 from prunus.evaluation.subject import open_subject
 from prunus.measure.evaluation import Evaluation
 from prunus.verbs.arguments import ModelLike, model_path
@@ -33,6 +32,8 @@ def evaluate(
         raise UnknownNameError("split", split, SPLITS)
     path = model_path(target)
     if path.is_dir():
+        from prunus.evaluation.saved import measure_run  # noqa: PLC0415  # model files need no torch
+
         return measure_run(path, split, data, crops, device, use_cache)
     subject = open_subject(path, device)
     return evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from prunus.amounts import plural
 from prunus.benchmarks import DECATHLON, find_benchmark
 from prunus.data.visual_decathlon.submissions import grade, read_labels, read_results
 from prunus.errors import DataError
@@ -16,7 +17,9 @@ def score_accuracies(
     known = find_benchmark(benchmark)
     if len(accuracies) != len(known.sets):
         names = ", ".join(known.names())
-        raise DataError(f"{benchmark} has {len(known.sets)} sets ({names}); got {len(accuracies)} accuracies")
+        raise DataError(
+            f"{benchmark} has {len(known.sets)} sets ({names}); got {plural(len(accuracies), 'accuracy', 'accuracies')}"
+        )
     scale = 100 if max(accuracies) > 1 else 1  # percentages if any value is too large for a share
     wrong = [value for value in accuracies if not 0 <= value <= scale]
     if wrong:

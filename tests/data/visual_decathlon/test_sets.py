@@ -46,13 +46,13 @@ def test_duplicate_ids_and_labels_out_of_range_are_named(decathlon: Path) -> Non
 
     refused("ids of 'images' occur more than once: 1 of them, such as 4", lambda c: c["images"].append(c["images"][0]))
     refused(
-        r"1 category ids are out of range: image 4\d+ has 40000099; expected 40000001 to 40000047",
+        r"1 category id is out of range: image 4\d+ has 40000099; expected 40000001 to 40000047",
         lambda c: c["annotations"][0].update(category_id=40_000_099),
     )
     for wrong in (40_000_000, 10_000_001, 10**15):
-        refused("1 category ids are out of range", lambda c, wrong=wrong: c["annotations"][0].update(category_id=wrong))  # type: ignore[misc]
-    refused("1 images have no annotation: 4", lambda c: c["annotations"].pop())
-    refused("1 annotations have no image: 4", lambda c: c["images"].pop())
+        refused("1 category id is out of range", lambda c, wrong=wrong: c["annotations"][0].update(category_id=wrong))  # type: ignore[misc]
+    refused("1 image has no annotation: 4", lambda c: c["annotations"].pop())
+    refused("1 annotation has no image: 4", lambda c: c["images"].pop())
     refused("lists no image", lambda c: c.update(images=[], annotations=[]))
     for name in (
         "/etc/passwd",
@@ -78,7 +78,7 @@ def test_test_labels_are_all_there_or_not_at_all(decathlon: Path, tmp_path: Path
     labels.write_bytes((tmp_path / "labels" / "dtd_test.json").read_bytes())
     assert {item.label for item in open_decathlon_set(decathlon, "dtd").test} == {0, 1}
     edit_json(labels, lambda content: content["annotations"].pop())
-    with pytest.raises(DataError, match=r"dtd_test\.json: 1 images have no annotation: 4"):
+    with pytest.raises(DataError, match=r"dtd_test\.json: 1 image has no annotation: 4"):
         open_decathlon_set(decathlon, "dtd")
 
 

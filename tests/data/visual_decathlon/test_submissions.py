@@ -30,7 +30,7 @@ def test_results_with_missing_extra_or_repeated_images_are_refused(tmp_path: Pat
     assert grade({1: 10_000_001, 2: 10_000_001, 3: 10_000_001}, truth)["aircraft"].accuracy == pytest.approx(2 / 3)
     with pytest.raises(DataError, match="2 images are not answered: 2, 3"):
         grade({1: 10_000_001}, truth)
-    with pytest.raises(DataError, match="1 images are not in the labels: 9"):
+    with pytest.raises(DataError, match="1 image is not in the labels: 9"):
         grade({1: 1, 2: 1, 3: 1, 9: 1}, truth)
     repeated = [{"image_id": 1, "category_id": 2}] * 2
     (tmp_path / "r.json").write_text(json.dumps(repeated))

@@ -25,7 +25,7 @@ def test_a_long_name_is_cut() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "reason"),
     [
-        (_form(("a", b""), ("b", b"")), 413, "a request may contain at most 1 images"),
+        (_form(("a", b""), ("b", b"")), 413, "a request may contain at most 1 image"),
         (_form(("a", b"x"), end=b""), 422, "the form data cannot be read: it is truncated"),
         (_form(), 422, "the request contains no image"),
         (_form(("a", b"")).replace(b'"images"', b'"other"'), 422, "unknown form field 'other'"),

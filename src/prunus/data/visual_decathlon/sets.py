@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from prunus.amounts import plural
 from prunus.benchmarks import DECATHLON, BenchmarkSet
 from prunus.data.domains import UNLABELLED, Domain, Item
 from prunus.data.sources import FolderSource, describe_folder
@@ -70,14 +71,22 @@ def _items(file: Path, content: Annotations, benchmark_set: BenchmarkSet, labell
     ]
     if wrong:
         examples = ", ".join(wrong[:3])
-        raise DataError(f"{file}: {len(wrong)} category ids are out of range: {examples}; expected {first} to {last}")
+        raise DataError(
+            f"{file}: {plural(len(wrong), 'category id is', 'category ids are')} out of range: {examples}; "
+            f"expected {first} to {last}"
+        )
     images = sorted(content.images, key=lambda image: image.id)
     lacking = [str(image.id) for image in images if image.id not in label_of]
     if lacking and (labelled or label_of):
-        raise DataError(f"{file}: {len(lacking)} images have no annotation: {', '.join(lacking[:3])}")
+        raise DataError(
+            f"{file}: {plural(len(lacking), 'image has', 'images have')} no annotation: {', '.join(lacking[:3])}"
+        )
     strays = sorted(label_of.keys() - {image.id for image in images})
     if strays:
-        raise DataError(f"{file}: {len(strays)} annotations have no image: {', '.join(map(str, strays[:3]))}")
+        raise DataError(
+            f"{file}: {plural(len(strays), 'annotation has', 'annotations have')} no image: "
+            f"{', '.join(map(str, strays[:3]))}"
+        )
     return tuple(
         Item(_locate(file, image.file_name, benchmark_set.name), label_of.get(image.id, UNLABELLED), image.id)
         for image in images

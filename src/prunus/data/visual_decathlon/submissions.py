@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from prunus.amounts import plural
 from prunus.benchmarks import DECATHLON
 from prunus.data.sources import describe_folder
 from prunus.data.visual_decathlon.coco import Answer, parse_json, read_annotations, refuse_repeated
@@ -78,9 +79,11 @@ def grade(answers: Mapping[int, int], labels: Mapping[str, Mapping[int, int]]) -
     """Compare answers with the labels, set by set; every labelled image needs exactly one answer."""
     known = {image for truth in labels.values() for image in truth}
     missing, extra = sorted(known - answers.keys()), sorted(answers.keys() - known)
-    for what, images in (("are not answered", missing), ("are not in the labels", extra)):
+    for what, images in (("not answered", missing), ("not in the labels", extra)):
         if images:
-            raise DataError(f"{len(images)} images {what}: {', '.join(map(str, images[:3]))}")
+            raise DataError(
+                f"{plural(len(images), 'image is', 'images are')} {what}: {', '.join(map(str, images[:3]))}"
+            )
     return {
         name: Grade(sum(answers[image] == category for image, category in truth.items()), len(truth))
         for name, truth in labels.items()

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prunus.amounts import plural
 from prunus.errors import MissingExtraError
 from prunus.names import shown
 from prunus.report.comparison import OVER, OVER_NOTE, SCORES, table_cells
@@ -18,7 +19,7 @@ from prunus.report.page.run import ReportedRun
 from prunus.report.page.run_figures import OURS, run_figures
 from prunus.report.recipe import last_part
 from prunus.report.speed import speed_name
-from prunus.report.tables import megabytes, percent, plural
+from prunus.report.tables import megabytes, percent
 from prunus.version import __version__
 
 if TYPE_CHECKING:

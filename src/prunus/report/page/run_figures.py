@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from prunus.amounts import plural
 from prunus.measure.cost import CostReport
 from prunus.measure.speed import Benchmark
 from prunus.report.page.plot import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import ReportedRun
 from prunus.report.speed import speed_name
-from prunus.report.tables import plural
 from prunus.report.training_curves import (
     ANY,
     Curve,

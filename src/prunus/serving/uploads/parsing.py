@@ -10,6 +10,7 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
+from prunus.amounts import plural
 from prunus.serving.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class _Reader:
         if len(self.uploads) == self._max_images:
             raise Refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"a request may contain at most {self._max_images} images; send the others in another request",
+                f"a request may contain at most {plural(self._max_images, 'image')}; "
+                "send the others in another request",
             )
         self._headers, self._content = {}, bytearray()
 
