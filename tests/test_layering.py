@@ -53,7 +53,7 @@ measure: benchmarks bundle config data graph images probabilities runtime
 onnx: bundle graph runtime
 lowering: backbone bundle graph masks
 methods: backbone catalog config losses masks measure presets
-report: bundle images measure recipes run_folder terminal
+report: bundle catalog images measure recipes run_folder terminal
 serving: bundle config images measure probabilities runtime samples
 budgets: bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime

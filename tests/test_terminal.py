@@ -53,3 +53,35 @@ def test_a_notebook_is_live_if_it_can_replace_what_was_printed(
     assert is_live(Console(file=io.StringIO(), force_jupyter=True)) is expected
     assert is_live(Console(file=io.StringIO(), force_terminal=True))
     assert not is_live(Console(file=io.StringIO()))
+
+
+LONG = "handwritten-characters-of-many-alphabets"
+
+
+def test_in_a_narrow_terminal_names_and_numbers_stay_whole_and_headers_break_between_words() -> None:
+    table = PlainTable("domain", "accuracy", "frozen features", "kernels used", "computation", "bytes on disk")
+    table.add_row(LONG, "100.0 %", "90.0 %", "25.0 %", "40.3 %", "1,234,567")
+    table.name_columns(0)
+    text = printed(table)
+    rows = [[cell.strip() for cell in line.strip("│┃").split("│" if "│" in line else "┃")] for line in text.split("\n")]
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert "".join(row[0] for row in rows[4:] if len(row) == 6) == LONG
+    assert next(row for row in rows if "100.0 %" in row)[1:] == ["100.0 %", "90.0 %", "25.0 %", "40.3 %", "1,234,567"]
+    assert " ".join(row[2] for row in rows[1:3] if len(row) == 6).strip() == "frozen features"
+
+
+def test_other_texts_give_way_to_the_names_in_the_first_column() -> None:
+    table = PlainTable("backbone", "MACs", "weights")
+    table.add_row("timm/mobilenetv3_large_100.ra_in1k", "215.3 M", "a long story about where these weights come from")
+    table.name_columns(0, 2)
+    text = printed(table)
+    assert "│ timm/mobilenetv3_large_100.ra_in1k │" in text
+    assert "…" not in text
+
+
+def test_a_title_is_not_wrapped_at_the_width_of_its_table() -> None:
+    table = PlainTable("a", title="a title that is wider than the table below it")
+    table.add_row("1")
+    assert printed(table).startswith("a title that is wider than the table below it\n")
+    assert printed(table).startswith("a title")  # also the second time

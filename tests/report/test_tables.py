@@ -105,8 +105,16 @@ def test_below_the_table_is_one_line_unless_an_explanation_is_asked_for() -> Non
         assert word in explained
 
 
+def test_only_options_other_than_the_defaults_are_named() -> None:
+    changed = _evaluation("exact", 0.25, options={"granularity": "filter", "weights": "trained", "until": 0.5})
+    assert "method exact (granularity filter), budget" in _text(results_view(changed)).splitlines()[0]
+    default = _evaluation("exact", 0.25, options={"granularity": "kernel", "weights": "trained", "until": 0.5})
+    assert "method exact, budget" in _text(results_view(default)).splitlines()[0]
+
+
 def test_a_skipped_domain_is_named_above_the_table() -> None:
     text = _text(results_view(_evaluation(unmeasured={"signs": "domain 'signs' has no test images"})))
+    assert text.startswith("wrn14_2: 2 of 3 domains, ")
     assert text.splitlines()[1] == "skipped: domain 'signs' has no test images"
 
 

@@ -55,8 +55,10 @@ def read_card(path: Path) -> BackboneCard | None:
     try:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get(KEY)
-    except (OSError, SafetensorError) as error:
-        raise BackboneError(f"cannot read the weights {path}: {error}") from None
+    except OSError as error:
+        raise BackboneError(f"cannot read the weights {path}: {error.strerror or error}") from None
+    except SafetensorError:
+        raise BackboneError(f"cannot read the weights {path}: not a safetensors file, or damaged") from None
     if text is None:
         return None
     try:

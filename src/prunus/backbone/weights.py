@@ -18,9 +18,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         return load(path.read_bytes())
     except OSError as error:
         raise BackboneError(f"cannot read the weights {path}: {error.strerror}") from None
-    except SafetensorError as error:
+    except SafetensorError:  # its text is about bytes of the header
         raise BackboneError(
-            f"{path} is not a safetensors file: {error}; pickled weights (.pth, .bin) are never loaded"
+            f"{path} is not a safetensors file, or it is damaged; pickled weights (.pth, .bin) are never loaded"
         ) from None
 
 

@@ -159,11 +159,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
             f"no checkpoint at {path}; train first: prunus.train('recipe.toml', {str(path.parent)!r})"
         ) from None
     except OSError as error:
-        raise DamagedFileError(f"{path} is not a readable checkpoint: {error}") from None
+        raise DamagedFileError(f"{path} is not a readable checkpoint: {error.strerror or error}") from None
     try:
         tensors = load(content)
         header = read_header(content)
-    except (SafetensorError, ValueError, KeyError) as error:
+    except SafetensorError:  # its text is about bytes of the header
+        raise DamagedFileError(f"{path} is not a readable checkpoint: it is damaged or incomplete") from None
+    except (ValueError, KeyError) as error:
         raise DamagedFileError(f"{path} is not a readable checkpoint: {error}") from None
     _check_version(path, header)
     try:

@@ -136,5 +136,5 @@ def read_classifiers(path: Path) -> dict[str, LinearClassifier]:
         tensors = load(content)
         domains = sorted({name.rpartition("/")[0] for name in tensors})
         return {name: LinearClassifier(tensors[f"{name}/weight"], tensors[f"{name}/bias"]) for name in domains}
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise DamagedFileError(f"{path} holds no readable classifiers ({error}); remove it, or restore it") from None
+    except (SafetensorError, OSError, KeyError, ValueError):
+        raise DamagedFileError(f"{path} holds no readable classifiers; remove it, or restore it") from None

@@ -11,7 +11,7 @@ from prunus.terminal import PlainTable, plain_text
 def plan_view(plan: Plan) -> Group:
     """Show the size of a planned model, the parts of its file, the domains, the limits and notes."""
     title = f"{plan.backbone}: {plural(len(plan.domains), 'domain')}, method {plan.method}, {plan.dtype}"
-    length = f"{plural(plan.epochs, 'epoch')}, {plan.steps:,} steps"
+    length = f"{plural(plan.epochs, 'epoch')}, {plural(plan.steps, 'step')}"
     tables = [_sizes(plan), *([_parts(plan)] if plan.bytes_by_part else []), _domains(plan)]
     return Group(plain_text(f"{title}; {length}", style="bold"), *tables, plain_text(*_limits(plan), *plan.notes))
 
@@ -65,4 +65,5 @@ def _table(*columns: str) -> PlainTable:
     table = PlainTable(*columns)
     for column in table.columns[1:]:
         column.justify = "right"
+    table.name_columns(0)
     return table

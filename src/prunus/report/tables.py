@@ -3,6 +3,7 @@
 from rich.console import Group
 
 from prunus.amounts import plural
+from prunus.catalog import find_described
 from prunus.measure.budget import in_words
 from prunus.measure.evaluation import Evaluation
 from prunus.report.comparison import SCORES
@@ -55,12 +56,17 @@ def _table(results: Evaluation, baseline: Evaluation | None) -> PlainTable:
 
 
 def _title(results: Evaluation) -> str:
-    settings = [f"{key} {value}" for key, value in results.options.items()]
+    described = find_described(results.method)
+    defaults = {key: option.default for key, option in described.options.items()} if described else {}
+    settings = [f"{key} {value}" for key, value in results.options.items() if defaults.get(key) != value]
     if results.sharing and results.sharing != results.method:
         settings.append(f"{results.sharing} loss")
     method = f"method {results.method}" + (f" ({', '.join(settings)})" if settings else "")
     budget = f", budget {percent(results.budget, 0)} of the kernels" if results.budget else ""
-    return f"{results.backbone}: {plural(len(results.domains), 'domain')}, {method}{budget} ({results.split} split)"
+    measured = len(results.domains)
+    skipped = f"{measured} of " if results.unmeasured else ""
+    domains = f"{skipped}{plural(measured + len(results.unmeasured), 'domain')}"
+    return f"{results.backbone}: {domains}, {method}{budget} ({results.split} split)"
 
 
 def _notes(results: Evaluation) -> list[str]:

@@ -41,6 +41,8 @@ class Rivals:
         for engine, build in builders.items():
             try:
                 build()
+            except ModuleNotFoundError as error:
+                self.missing[engine] = f"{error.name} is not installed"
             except (ImportError, PrunusError) as error:
                 self.missing[engine] = str(error)
 
