@@ -97,6 +97,22 @@ def test_every_code_block_runs(page: Path, trained: Path, warm: Path, tmp_path: 
             assert kind == "text"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bash", "-c", "prunus train missing.toml > shown.txt"],
+        ["python", "-W", "error", "-c", "import warnings\nwarnings.warn('old')"],
+        ["python", "-W", "error", "-c", "raise SystemExit('a reason')"],
+        ["python", "-W", "error", "-c", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"],
+    ],
+)
+def test_a_block_that_fails_is_noticed(command: list[str], warm: Path, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="== 0"):
+        _run(command, tmp_path, warm)
+    _run(["python", "-W", "error", "-c", "import prunus"], tmp_path, warm)  # the next one runs all the same
+
+
 def test_the_recipe_page_spells_out_every_key() -> None:
     text = (ROOT / "docs" / "recipes.md").read_text()
     keys = [
