@@ -1,7 +1,6 @@
 """The whole job: a user's own data goes through every command."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from typer.testing import CliRunner, Result
 import prunus
 from prunus.cli.app import app
 from prunus.runtime.inputs import ImageSource
+from tests.conftest import write_domain
 
 pytestmark = pytest.mark.slow  # trains
 
@@ -23,24 +23,38 @@ def _run(*arguments: object) -> Result:
     return result
 
 
-@pytest.fixture
-def trained(make_domain: Callable[..., Path], tmp_path: Path) -> Path:
-    """A run on two tiny domains, trained through the command line."""
-    make_domain("data/birds", classes=("owl", "wren"), train=6)
-    make_domain("data/flowers", classes=("rose", "tulip", "iris"), train=6)
-    recipe = tmp_path / "recipe.toml"
+def _train(root: Path) -> Path:
+    """Train on two tiny domains through the command line."""
+    write_domain(root / "data" / "birds", classes=("owl", "wren"), train=6)
+    write_domain(root / "data" / "flowers", classes=("rose", "tulip", "iris"), train=6)
+    recipe = root / "recipe.toml"
     recipe.write_text(
         'preset = "paper"\nbackbone = "wrn14_2"\ndomains = ["data/birds", "data/flowers"]\nbudget = 0.5\n'
         "[training]\nepochs = 2\nlr = 0.05\n[evaluation]\ncrops = 5\n"
     )
-    result = _run("train", recipe, "--out", tmp_path / "run", "--device", "cpu")
+    result = _run("train", recipe, "--out", root / "run", "--device", "cpu")
     assert result.exit_code == 0
     assert "prunus evaluate" in result.output
-    return tmp_path / "run"
+    return root / "run"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A run that a test may change, with its data."""
+    return _train(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that tests only read; its data lie beside it."""
+    root = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(root / "cache"))
+        return _train(root)
 
 
 def test_a_users_own_domains_go_through_every_command(trained: Path, tmp_path: Path) -> None:
-    model, data = tmp_path / "model.prunus", tmp_path / "data"
+    model, data = tmp_path / "model.prunus", trained.parent / "data"
     assert "flowers" in _run("evaluate", trained).output
     assert "of the kernels kept" in _run("prune", trained, "--out", model).output
     of_run = json.loads(_run("evaluate", trained, "--json").output)
@@ -61,31 +75,31 @@ def test_a_users_own_domains_go_through_every_command(trained: Path, tmp_path: P
     assert "iris" in _run("predict", model, image, "--domain", "flowers", "--top", "3").output
 
 
-def test_resuming_a_finished_run_changes_nothing(trained: Path) -> None:
-    before = (trained / "checkpoint.safetensors").read_bytes()
-    assert _run("train", "--resume", trained, "--device", "cpu").exit_code == 0
-    assert (trained / "checkpoint.safetensors").read_bytes() == before
+def test_resuming_a_finished_run_changes_nothing(own: Path) -> None:
+    before = (own / "checkpoint.safetensors").read_bytes()
+    assert _run("train", "--resume", own, "--device", "cpu").exit_code == 0
+    assert (own / "checkpoint.safetensors").read_bytes() == before
 
 
 def test_a_model_file_does_not_tell_where_its_data_lay(trained: Path, tmp_path: Path) -> None:
     prunus.prune(trained, tmp_path / "m.prunus")
-    assert str(tmp_path).encode() not in (tmp_path / "m.prunus").read_bytes()
-    with pytest.raises(prunus.PrunusError, match="name their folder with --data"):
+    assert str(trained.parent).encode() not in (tmp_path / "m.prunus").read_bytes()
+    with pytest.raises(prunus.PrunusError, match="name their folder with the argument data='DIR'"):
         prunus.evaluate(tmp_path / "m.prunus")
 
 
-def test_other_classes_than_the_models_are_refused(trained: Path, tmp_path: Path) -> None:
+def test_other_classes_than_the_models_are_refused(own: Path, tmp_path: Path) -> None:
     for split in ("train", "test"):
         (tmp_path / "data" / "birds" / split / "owl").rename(tmp_path / "data" / "birds" / split / "hawk")
     with pytest.raises(prunus.PrunusError, match="are not those the model was trained on"):
-        prunus.evaluate(trained)
+        prunus.evaluate(own)
 
 
 def test_scores_appear_where_the_recipe_knows_what_to_compare_with(trained: Path, tmp_path: Path) -> None:
     assert prunus.evaluate(trained).scores is None
     names = ("birds", "flowers")
     domains = [
-        {"name": n, "path": str(tmp_path / "data" / n), "finetune_accuracy": 0.5, "feature_accuracy": 0.25}
+        {"name": n, "path": str(trained.parent / "data" / n), "finetune_accuracy": 0.5, "feature_accuracy": 0.25}
         for n in names
     ]
     recipe = prunus.parse_recipe(
@@ -106,23 +120,23 @@ def test_scores_appear_where_the_recipe_knows_what_to_compare_with(trained: Path
 def test_predicting_with_a_wrong_domain_or_image_is_one_clear_error(trained: Path, tmp_path: Path) -> None:
     predictor = prunus.Predictor(prunus.prune(trained, tmp_path / "m.prunus"))
     with pytest.raises(prunus.PrunusError, match="unknown domain 'flower'; did you mean 'flowers'"):
-        predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="flower")
+        predictor.predict(trained.parent / "data" / "birds" / "test" / "owl" / "0.png", domain="flower")
     with pytest.raises(prunus.PrunusError, match="there is no image"):
         predictor.predict(tmp_path / "none.png", domain="flowers")
     for array in (np.zeros((4, 4, 3), dtype=np.int64), np.zeros((4, 4, 7), dtype=np.uint8)):
         with pytest.raises(prunus.PrunusError, match="an image array must be"):
             predictor.predict(array, domain="flowers")
     with pytest.raises(prunus.PrunusError, match="crops must be one of 1, 5, 10, got 3"):
-        predictor.predict(tmp_path / "data" / "birds" / "test" / "owl" / "0.png", domain="birds", crops=3)
+        predictor.predict(trained.parent / "data" / "birds" / "test" / "owl" / "0.png", domain="birds", crops=3)
     with pytest.raises(prunus.PrunusError, match="the device 'nonsense' cannot be used"):
-        prunus.evaluate(tmp_path / "m.prunus", data=tmp_path / "data", device="nonsense")
+        prunus.evaluate(tmp_path / "m.prunus", data=trained.parent / "data", device="nonsense")
     assert predictor.predict([], domain="flowers") == []
 
 
 @pytest.mark.parametrize("kind", ["path", "text", "bytes", "array", "pillow"])
 def test_an_image_may_come_in_any_form(trained: Path, tmp_path: Path, kind: str) -> None:
     predictor = prunus.Predictor(prunus.prune(trained, tmp_path / "m.prunus"))
-    path = tmp_path / "data" / "birds" / "test" / "owl" / "0.png"
+    path = trained.parent / "data" / "birds" / "test" / "owl" / "0.png"
     image = Image.open(path)
     forms: dict[str, ImageSource] = {
         "path": path,
