@@ -2,6 +2,7 @@
 
 import inspect
 import pkgutil
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 
@@ -9,7 +10,7 @@ import pytest
 
 from prunus import cli
 from prunus.cli import app as application
-from prunus.cli.app import GROUPS, main
+from prunus.cli.app import GROUPS, PACKAGE, main
 from prunus.errors import DataError, TrainingInterrupted
 
 
@@ -79,3 +80,22 @@ def test_every_command_is_in_exactly_one_group() -> None:
     }
     assert len(grouped) == len(set(grouped)) == 21
     assert set(grouped) == written
+
+
+def test_a_warning_of_prunus_is_one_line_and_others_stay_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others: list[str] = []
+
+    def warn() -> None:
+        warnings.simplefilter("always")
+        warnings.warn_explicit("the images were decoded again", UserWarning, str(PACKAGE / "data" / "cache.py"), 7)
+        warnings.warn_explicit("of another package", UserWarning, "/elsewhere/torch.py", 7)
+
+    monkeypatch.setattr("prunus.cli.app.app", warn)
+    monkeypatch.setattr("warnings.showwarning", lambda message, *_: others.append(str(message)))
+    before = warnings.showwarning
+    main()
+    assert capsys.readouterr().err == "warning: the images were decoded again\n"
+    assert others == ["of another package"]
+    assert warnings.showwarning is before

@@ -1,4 +1,4 @@
-"""`prunus bench` and `prunus inspect`: their tables, explanations and options."""
+"""`prunus evaluate`, `prunus bench` and `prunus inspect`: their tables, explanations and options."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from prunus.cli.app import app
+from prunus.measure.evaluation import Evaluation
 from prunus.measure.inspection import Inspection, LayerContent
 from prunus.measure.speed import Benchmark, Gain, Speed, Timing
+from tests.makers.run_folders import results
 
 LONG = "stages.0.blocks.0.a_very_long_name_of_a_layer.conv"
 RESULTS = Benchmark(
@@ -142,3 +144,21 @@ def test_in_a_narrow_terminal_domains_are_numbered_and_names_cut_at_the_front(sh
     assert "name_of_a_layer.conv" in output
     assert LONG not in output
     assert max(map(len, output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("options", "lines"), [((), 2), (("--explain",), 9)])
+def test_evaluate_ends_in_two_lines_unless_explanations_are_asked_for(
+    options: Sequence[str], lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prunus.evaluate", lambda *_: Evaluation.model_validate(results()))
+    printed = CliRunner().invoke(app, ["evaluate", str(tmp_path), *options], env={"COLUMNS": "300"}).output.splitlines()
+    below = printed[[line[0] for line in printed].index("└") + 1 :]
+    assert len(below) == lines
+    assert below[-1].startswith(f"Saved to {tmp_path / 'results.json'}.")
+    assert ("--explain" in below[-1]) == (not options)
+
+
+def test_evaluate_says_how_to_see_more_of_a_model_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prunus.evaluate", lambda *_: Evaluation.model_validate(results()))
+    output = CliRunner().invoke(app, ["evaluate", "m.prunus"], env={"COLUMNS": "80"}).output
+    assert output.splitlines()[-1] == "--explain says what is counted."

@@ -2,7 +2,10 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -12,6 +15,7 @@ from prunus.cli.output import complain, say
 from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
 from prunus.version import __version__
 
+PACKAGE = Path(__file__).parents[1]
 TRAINING_PACKAGES = {"torch", "torchvision", "timm", "tensorboard", "matplotlib"}
 ONNX_PACKAGES = {"onnx", "onnxruntime"}
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
@@ -55,7 +59,9 @@ def main() -> None:
     # OpenMP's threads spin while they wait, which makes training ten times slower beside any other busy program
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, otherwise=warnings.showwarning)
+            app()
     except TrainingInterrupted as stop:
         _fail("stopped", str(stop), 130)
     except PrunusError as error:
@@ -73,6 +79,16 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _fail("error", f"{error.filename or 'the system'}: {error.strerror or error}", 1)
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, *where: object, otherwise: Callable[..., None]
+) -> None:
+    """Print a warning of this package as one line, without the line of code that it comes from."""
+    if Path(filename).is_relative_to(PACKAGE):
+        complain("warning", str(message))
+    else:
+        otherwise(message, category, filename, *where)
 
 
 def _fail(kind: str, message: str, code: int) -> NoReturn:

@@ -43,6 +43,6 @@ def describe_backbone(name: str) -> ZooRow:
         costs.dense_weights(),
         costs.num_kernels(),
         costs.dense_macs(),
-        f"bundled ({entry.trained_on})" if entry else "timm, hub or file",
+        f"bundled, {entry.trained_on}" if entry else "timm, hub or file",
         entry.top1 if entry else None,
     )
