@@ -12,7 +12,7 @@ CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
 demo: $(READY)
 	$(BIN)/prunus demo
 
-# about a minute and a half on 2 cores: everything but training runs and large networks
+# a few minutes on 2 cores, one of them for the linters: everything but training runs and large networks
 quick: lint
 	$(PYTEST) -m "not slow"
 
