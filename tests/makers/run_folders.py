@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from prunus.bundle.file import write_bundle
 from prunus.measure.bundle_cost import bundle_costs
+from prunus.measure.by_class.confusion import count_classes, surest_mistakes
+from prunus.measure.by_class.pictures import small_picture
 from prunus.run_folder import RunFolder
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
@@ -50,6 +54,23 @@ def results(
     return content | {"mean_accuracy": sum(accuracies.values()) / len(accuracies)} | more
 
 
+def by_class(classes: Sequence[str], images: int = 30, side: int = 32) -> dict[str, Any]:
+    """Return results by class, with noise as pictures; about a third of the images are classified wrongly."""
+    random = np.random.default_rng(images)
+    truths = np.arange(images) % len(classes)
+    predicted = np.where(random.random(images) < 0.3, (truths + 1) % len(classes), truths)
+    pictures = random.integers(0, 256, (images, 3, side, side), np.uint8)
+    mistakes = surest_mistakes(
+        classes,
+        truths,
+        predicted,
+        random.random(images).astype(np.float32),
+        lambda image: (f"test/{image}.jpg", small_picture(pictures[image])),
+    )
+    found = count_classes(classes, truths, predicted).model_copy(update={"mistakes": mistakes})
+    return found.model_dump(mode="json")
+
+
 def write_run(folder: Path, content: Mapping[str, Any] | None = None) -> Path:
     """Write a measured run: recipe, results, and a log whose last line is cut short."""
     content = content or results()
@@ -86,6 +107,7 @@ def write_measured_model(folder: Path) -> Path:
     content = results()
     for name in ACCURACIES:
         content["domains"][name]["usage"] = costs.usage(name)
+        content["domains"][name]["by_class"] = by_class(("owl", "wren", "kite"))
     write_run(folder, content)
     write_bundle(RunFolder(folder).model, bundle)
     write_speeds(folder)

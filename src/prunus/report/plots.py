@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+INK = "#111111"
+CARD = "#ffffff"
+RULE = "#eeeeee"
 GREY = "#9aa0a6"
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0")
 
@@ -97,11 +100,20 @@ def training_figure(epochs: Sequence[EpochReport], budget: float | None) -> Figu
     right.plot(union.epochs, np.array(union.values, float), color="black", lw=2, label=union.name)
     if budget:
         right.axhline(100 * budget, color="black", lw=1, ls="--", label="budget")
+    whole_epochs(left)
+    whole_epochs(right)
     left.set(xlabel="epoch", ylabel=f"{accuracy_kind(epochs)} accuracy (%)", title="Learning", ylim=(0, 102))
     right.set(xlabel="epoch", ylabel="kernels used (%)", title="Pruning", ylim=(0, 102))
     left.legend(frameon=False, fontsize=8)
     right.legend(frameon=False, fontsize=8)
     return figure
+
+
+def whole_epochs(axes: Axes) -> None:
+    """Label whole epochs only: all of a short run, and round numbers of a long one."""
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  # optional package
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=15, integer=True, min_n_ticks=1))
 
 
 def new_figure(columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
@@ -114,6 +126,6 @@ def new_figure(columns: int, width: float, height: float) -> tuple[Figure, list[
     axes = list(figure.subplots(1, columns, squeeze=False)[0])
     for panel in axes:
         panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(axis="y", color="#eeeeee")
+        panel.grid(axis="y", color=RULE)
         panel.set_axisbelow(True)
     return figure, axes

@@ -1,35 +1,18 @@
-"""Figures that compare runs: what they draw are the runs, and plotly knows every key."""
+"""Figures that compare runs: what they draw are the runs."""
 
-from pathlib import Path
-
+import numpy as np
 import pytest
 
 from prunus.measure.evaluation import Evaluation
-from prunus.report.page.board import COSTS, make_boards
-from prunus.report.page.board_figures import domains_figure, is_wide, tradeoff_figure
+from prunus.report.page.board import Board, make_boards
+from prunus.report.page.board_figures import board_figures, is_wide, tradeoff_figure
 from prunus.report.page.run import ReportedRun
-from prunus.report.page.run_figures import run_figures
-from prunus.report.page.writing import read_run_and_baselines
-from prunus.verbs.report import run_contents
-from tests.makers.run_folders import results, write_measured_model, write_run
+from prunus.report.page.svg import Drawing, drawing_settings
+from tests.makers.run_folders import results
 
 
-def test_plotly_knows_every_key_of_every_figure(tmp_path: Path) -> None:
-    objects = pytest.importorskip("plotly.graph_objects", reason="needs the extra report")
-    colours = pytest.importorskip("plotly.colors")
-    assert colours
-    folders = {"a": write_measured_model(tmp_path / "a"), "b": write_run(tmp_path / "b", _dense())}
-    runs = [run for name, folder in folders.items() for run in read_run_and_baselines(folder, name, run_contents)]
-    board = make_boards(runs)[0]
-    figures = [tradeoff_figure(board, cost) for cost in COSTS] + [domains_figure(board)]
-    figures += [plot for run in runs for plot in run_figures(run).values()]
-    assert len(figures) == 3 + 6 + 2
-    for figure in figures:
-        objects.Figure(_without_themes(figure))  # refuses keys and values that plotly does not have
-
-
-def test_the_front_and_the_points_of_the_trade_off_are_the_runs() -> None:
-    costs = [(0.5, 0.3, 0.8), (0.6, 0.4, 0.7), (1.0, 1.0, 0.9)]
+def _board(costs: list[tuple[float, float, float]]) -> Board:
+    """Runs with these costs of parameters and MACs, and these accuracies."""
     runs = [
         ReportedRun(
             str(n), Evaluation.model_validate(results("union", 0.25 * (n + 1), {"a": accuracy}, (params, macs)))
@@ -37,16 +20,51 @@ def test_the_front_and_the_points_of_the_trade_off_are_the_runs() -> None:
         for n, (params, macs, accuracy) in enumerate(costs)
     ]
     (board,) = make_boards(runs)
-    traces = {trace["name"]: trace for trace in tradeoff_figure(board, "macs")["data"]}
-    assert traces["Pareto front"]["x"] == pytest.approx([30, 100])
-    assert sorted(traces["union"]["x"]) == pytest.approx([30, 40, 100])
-    assert sorted(traces["union"]["y"]) == pytest.approx([70, 80, 90])
-    assert traces["dense backbone"]["x"] == [100, 100]
+    return board
+
+
+def _points(drawing: Drawing, label: str) -> list[list[float]]:
+    (axes,) = drawing.figure.axes
+    lines = [line for line in axes.lines if line.get_label() == label]
+    return [point for line in lines for point in np.asarray(line.get_xydata()).tolist()]
+
+
+def test_the_front_and_the_points_of_the_trade_off_are_the_runs() -> None:
+    board = _board([(0.5, 0.3, 0.8), (0.6, 0.4, 0.7), (1.0, 1.0, 0.9)])
+    drawing = tradeoff_figure(board, "macs")
+    assert [x for x, _ in _points(drawing, "Pareto front")] == pytest.approx([30, 100])
+    expected = [[30, 80], [40, 70], [100, 90]]
+    assert sorted(_points(drawing, "union")) == [pytest.approx(point) for point in expected]
+    assert [x for x, _ in _points(drawing, "dense backbone")] == [100, 100]
 
 
 def test_one_run_on_the_front_gives_no_line() -> None:
-    (board,) = make_boards([ReportedRun("a", Evaluation.model_validate(results()))])
-    assert [trace["name"] for trace in tradeoff_figure(board, "params")["data"]] == ["dense backbone", "union"]
+    keys = tradeoff_figure(_board([(0.5, 0.4, 0.8)]), "params").keys
+    assert [(key.name, key.mark) for key in keys] == [("union", "circle"), ("dense backbone", "dashes")]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(1, ["summary", "domains"]), (3, ["summary", "domains"]), (4, ["params", "macs", "domains"])],
+)
+def test_fewer_than_four_runs_are_bars_and_more_are_points(count: int, expected: list[str]) -> None:
+    board = _board([(0.1 * (n + 1), 0.2, 0.9) for n in range(count)])
+    figures = board_figures(board)
+    assert list(figures) == expected
+    bars = [len(drawing.figure.axes[0].patches) for drawing in figures.values()]
+    assert bars == ([3 * count, count] if count < 4 else [0, 0, 0])
+
+
+def test_bars_are_as_long_as_the_numbers_of_the_runs_and_lead_to_them() -> None:
+    board = _board([(0.5, 0.3, 0.8), (0.6, 0.4, 0.7)])
+    drawing = board_figures(board)["summary"]
+    bars = drawing.figure.axes[0].patches
+    rows = [(100 * e.row.mean_accuracy, 100 * e.row.params_ratio, 100 * e.row.macs_ratio) for e in board.entries]
+    assert [bar.get_width() for bar in bars] == pytest.approx([value for row in rows for value in row])
+    assert [bar.get_url() for bar in bars] == [f"#{entry.anchor}" for entry in board.entries for _ in range(3)]
+    assert [key.name for key in drawing.keys] == [entry.label for entry in board.entries]
+    with drawing_settings():
+        assert drawing.svg("x").count(f'href="#{board.entries[0].anchor}"') == 3
 
 
 @pytest.mark.parametrize(
@@ -56,15 +74,3 @@ def test_an_axis_is_logarithmic_if_costs_differ_by_more_than_a_factor_of_five(
     costs: list[float], expected: bool
 ) -> None:
     assert is_wide(costs) == expected
-
-
-def _dense() -> dict[str, object]:
-    return results("feature", None, costs=(1.0, 1.0))
-
-
-def _without_themes(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _without_themes(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_without_themes(each) for each in value]
-    return "#123456" if isinstance(value, str) and value.startswith("$") else value

@@ -73,7 +73,7 @@ def test_an_unusable_model_file_is_noted_and_the_run_is_read_instead(fault: str,
 
 @pytest.mark.parametrize(
     ("missing", "outcome"),
-    [("torch", "written"), ("jinja2", "pip install 'prunus[report]'"), ("plotly", "pip install 'prunus[report]'")],
+    [("torch", "written"), ("jinja2", "pip install 'prunus[report]'"), ("matplotlib", "pip install 'prunus[report]'")],
 )
 def test_the_page_needs_no_torch_and_says_what_else_is_missing(missing: str, outcome: str, tmp_path: Path) -> None:
     folder = write_measured_model(tmp_path / "a")

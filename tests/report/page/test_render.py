@@ -1,13 +1,21 @@
 """The page in a browser: offline, on wide and narrow screens, in the light and the dark theme."""
 
+import io
+import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+import pypdfium2 as pdfium
 import pytest
+from PIL import Image
 
 import prunus
+from prunus.measure.by_class.confusion import ByClass
 from tests.makers.run_folders import HOSTILE, results, write_measured_model, write_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -17,6 +25,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="nee
 from playwright.sync_api import Browser, Page, expect  # noqa: E402  # after the check that it is there
 
 CSS = Path(prunus.__file__).parent / "report" / "page" / "templates" / "page.css"
+SERVICE = Path(prunus.__file__).parent / "serving" / "page"
+EDGES = """all => all.map((part) => {
+  const { left, right } = part.getBoundingClientRect();
+  return { left, right, needed: part.scrollWidth, given: part.clientWidth };
+})"""
 Open = Callable[..., Page]
 
 
@@ -46,7 +59,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
         page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
         page.on("request", lambda request: wrong.append(request.url) if request.url != path.as_uri() else None)
         page.goto(path.as_uri())
-        page.wait_for_selector(".chart .main-svg")
+        page.wait_for_selector(".chart")
         return page
 
     yield open_file
@@ -82,14 +95,12 @@ def _use_every_kernel(folder: Path) -> None:
 
 def test_one_run_gives_a_page_with_every_figure_and_table(open_page: Open, one: Path) -> None:
     page = open_page(one)
-    for chart in page.locator(".chart").all():
-        chart.scroll_into_view_if_needed()
-        chart.locator(".main-svg").first.wait_for()
     kinds = [
         re.sub(r"^(run|board)-\d+-", "", chart.get_attribute("id") or "") for chart in page.locator(".chart").all()
     ]
-    assert kinds == ["params", "macs", "domains", "usage", "sharing", "learning", "pruning", "latency-1", "latency-2"]
-    assert page.locator(".heatmaplayer image, .heatmaplayer path").count() >= 2
+    classes = ["confusion-1", "classes-1", "confusion-2", "classes-2"]
+    latency = ["latency-1", "latency-2"]
+    assert kinds == ["summary", "domains", "learning", "pruning", *classes, "usage", "sharing", *latency]
     text = page.inner_text("body")
     for text_part in ("80.0 %", "0.90 MB", "0.3 ms", "weights of the kept kernels", "a small machine", "numpy 2.0"):
         assert text_part in text
@@ -97,22 +108,95 @@ def test_one_run_gives_a_page_with_every_figure_and_table(open_page: Open, one: 
     assert 'domains.0.path = "birds"' in page.inner_text("pre")
 
 
+def test_the_mistakes_of_a_domain_are_shown_with_their_pictures_and_classes(open_page: Open, one: Path) -> None:
+    results = json.loads((one.parent / "results.json").read_text())["domains"]["birds"]["by_class"]
+    domain = open_page(one).locator(".domain").first
+    loaded = domain.locator(".mistakes img").evaluate_all(
+        "all => all.map(image => image.complete && image.naturalWidth)"
+    )
+    assert loaded == [32] * len(results["mistakes"])
+    assert len(loaded) > 3
+    texts = [" ".join(text.split()) for text in domain.locator(".mistakes figcaption").all_text_contents()]
+    assert texts == [
+        f"predicted, {100 * mistake['probability']:.1f} % {mistake['predicted']} true class {mistake['truth']}"
+        for mistake in results["mistakes"]
+    ]
+    cells = domain.locator(".heat tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].slice(1).map(cell => Number(cell.textContent)))"
+    )
+    assert cells == ByClass.model_validate(results).matrix()
+    assert domain.locator("td.wrong").count() == len(results["confusions"])
+
+
 def test_pointing_at_a_run_shows_it_and_a_click_opens_its_section(open_page: Open, many: Path) -> None:
     page = open_page(many)
-    point = page.locator("#board-1-macs .scatterlayer .trace .point").last
+    point = page.locator("#board-1-macs .noted", has=page.locator("a[href='#run-1']"))
     point.scroll_into_view_if_needed()
     box = point.bounding_box()
     assert box
+    assert page.locator("#tip").is_hidden()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#board-1-macs .hoverlayer text")
-    shown = page.text_content("#board-1-macs .hoverlayer") or ""
+    expect(page.locator("#tip")).to_be_visible()
+    shown = page.inner_text("#tip")
     assert "bn β=0.25" in shown
     assert "mean accuracy 57.5 %" in shown
     assert page.locator("details.run[open]").count() == 0
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_selector("details.run[open]")
     assert "bn β=0.25" in page.inner_text("details.run[open] > summary")
-    page.wait_for_selector("details.run[open] .main-svg")
+    expect(page.locator("details.run[open] .chart svg").first).to_be_visible()
+
+
+def _colourful(pixels: npt.NDArray[np.uint8]) -> int:
+    """Count the pixels that are neither white nor grey nor black."""
+    spread = pixels[..., :3].max(-1).astype(int) - pixels[..., :3].min(-1)
+    return int((spread > 25).sum())
+
+
+def _printed_figures(path: Path) -> Counter[str]:
+    """Count the captions that have something colourful below them, by their first word."""
+    found: Counter[str] = Counter()
+    for page in pdfium.PdfDocument(path):
+        pixels = page.render(scale=2).to_numpy()
+        texts = page.get_textpage()
+        for caption in CAPTIONS:
+            search = texts.search(caption, match_case=True)
+            while (match := search.get_next()) is not None:
+                left, _, _, top = (round(2 * value) for value in texts.get_charbox(match[0]))
+                above = len(pixels) - top
+                found[caption] += _colourful(pixels[above : above + 350, left : left + 400]) > 200
+    return found
+
+
+CAPTIONS = ("Accuracy and cost", "Accuracy against", "Accuracy by domain", "Learning", "Pruning", "Confusions")
+CAPTIONS += ("Accuracy by class", "Kernels used in each layer", "Kernels shared by two", "Time for one image")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_figure_is_printed(open_page: Open, one: Path, many: Path, tmp_path: Path, scheme: str) -> None:
+    printed = []
+    for number, path in enumerate((one, many)):
+        page = open_page(path, scheme=scheme)
+        page.pdf(path=tmp_path / f"{number}.pdf", format="A4")
+        captions = page.locator(".chart > figcaption").all_text_contents()
+        found = _printed_figures(tmp_path / f"{number}.pdf")
+        assert found == Counter(
+            caption for full in captions for caption in CAPTIONS if full.strip().startswith(caption)
+        )
+        printed.append(found.total())
+    assert printed == [12, 3 + 5 * 2]
+
+
+def test_every_figure_is_in_a_full_page_screenshot(open_page: Open, one: Path, many: Path) -> None:
+    for path in (one, many):
+        page = open_page(path)
+        page.evaluate("document.querySelectorAll('details.run').forEach(run => (run.open = true))")
+        pixels = np.asarray(Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB"))
+        for chart in page.locator(".chart").all():
+            box = chart.bounding_box()
+            assert box
+            left, top, right, bottom = box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"]
+            assert _colourful(pixels[int(top) : int(bottom), int(left) : int(right)]) > 200
 
 
 def test_the_table_holds_all_runs_and_sorts(open_page: Open, many: Path) -> None:
@@ -134,7 +218,7 @@ def test_on_a_narrow_screen_nothing_sticks_out(open_page: Open, one: Path, many:
     for path in (one, many):
         page = open_page(path, width=360, scheme=scheme, touch=True)
         assert page.evaluate("document.documentElement.scrollWidth") == 360
-        widths = page.locator(".chart .main-svg").evaluate_all("all => all.map(chart => chart.clientWidth)")
+        widths = page.locator(".chart svg").evaluate_all("all => all.map(chart => chart.getBoundingClientRect().width)")
         assert 0 < max(widths) <= 360
 
 
@@ -148,23 +232,33 @@ def test_a_shadow_marks_a_table_that_continues_until_its_end_is_reached(open_pag
     expect(table).to_have_class("wide", timeout=30_000)
 
 
-def test_on_a_narrow_screen_legends_have_two_columns(open_page: Open, many: Path) -> None:
+def test_on_a_phone_legends_and_figures_are_whole(open_page: Open, many: Path) -> None:
     page = open_page(many, width=390)
-    for name in ("params", "domains"):
-        page.locator(f"#board-1-{name}").scroll_into_view_if_needed()
-        page.wait_for_selector(f"#board-1-{name} .legendtext")
-        lefts = page.locator(f"#board-1-{name} .legendtext").evaluate_all(
-            "all => all.map(text => Math.round(text.getBoundingClientRect().x / 10))"
+    names = {"params": ["feature extractor", "no budget", "bn", "Pareto front", "dense backbone"]}
+    names |= {"macs": names["params"], "domains": names["params"][:3]}
+    for figure, expected in names.items():
+        items = page.locator(f"#board-1-{figure} .legend li")
+        assert items.all_text_contents() == expected
+        for edges in items.evaluate_all(EDGES):
+            assert edges["left"] >= 0
+            assert edges["right"] <= 390
+            assert edges["needed"] <= edges["given"]
+        texts = page.locator(f"#board-1-{figure} svg text").evaluate_all(EDGES)
+        assert len(texts) > 5
+        assert all(text["left"] >= 0 and text["right"] <= 390 for text in texts)
+        sizes = page.locator(f"#board-1-{figure} svg text").evaluate_all(
+            "all => all.map((text) => [text.getScreenCTM(), parseFloat(getComputedStyle(text).fontSize)])"
+            ".map(([matrix, size]) => size * Math.hypot(matrix.a, matrix.b))"
         )
-        assert len(set(lefts)) == 2
+        assert min(sizes) > 8.5
 
 
 def test_figures_follow_the_theme_of_the_reader(open_page: Open, one: Path) -> None:
     page = open_page(one, scheme="light")
-    tick = page.locator("#board-1-params .xtick text").first
-    expect(tick).to_have_css("fill", "rgb(27, 31, 39)")
+    tick = page.locator("#board-1-summary svg text").first
+    expect(tick).to_have_css("fill", "rgb(34, 26, 31)")
     page.emulate_media(color_scheme="dark")
-    expect(tick).to_have_css("fill", "rgb(232, 234, 240)")
+    expect(tick).to_have_css("fill", "rgb(242, 235, 240)")
 
 
 def test_hostile_names_are_text(open_page: Open, tmp_path: Path) -> None:
@@ -178,12 +272,10 @@ def test_hostile_names_are_text(open_page: Open, tmp_path: Path) -> None:
     page = open_page(prunus.write_report(folder, tmp_path / "r.html").page)
     assert page.title() == "r · Prunus report"
     assert page.locator("img, a[href^=http]").count() == 0
-    assert page.locator("script").count() == 3
+    assert page.locator("script").count() == 1
     assert f"the model predicts “{HOSTILE}”" in page.inner_text("body")
-    page.locator("#board-1-domains").scroll_into_view_if_needed()
-    page.wait_for_selector("#board-1-domains .ytick")
-    ticks = page.locator("#board-1-domains .ytick").all_text_contents()
-    assert set(ticks) == {f"…{HOSTILE[-21:]}", f"…{link[-21:]}", "2024-01-01"}
+    ticks = page.locator("#board-1-domains svg text").all_text_contents()
+    assert {f"…{HOSTILE[-21:]}", f"…{link[-21:]}", "2024-01-01"} <= set(ticks)
 
 
 def _luminance(colour: str) -> float:
@@ -202,9 +294,22 @@ def _contrast(one: str, other: str) -> float:
 def test_texts_and_series_stand_out_from_what_they_lie_on(theme: int) -> None:
     block = re.findall(r":root \{(.*?)\}", CSS.read_text(), re.DOTALL)[theme]
     colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
-    grounds = [colours[name] for name in ("page", "card", "warn")]
-    texts = [("ink", ground) for ground in [*grounds, colours["low"], colours["high"]]]
-    texts += [(name, ground) for name in ("muted", "link") for ground in grounds[:2]]
+    grounds = [colours[name] for name in ("ground", "card", "warn")]
+    texts = [("ink", ground) for ground in [*grounds, colours["low"], colours["high"], colours["wrong"]]]
+    texts += [(name, ground) for name in ("quiet", "plum") for ground in grounds[:2]]
     assert [(name, ground) for name, ground in texts if _contrast(colours[name], ground) < 4.5] == []
     series = [f"c{number}" for number in range(10)]
     assert [name for name in series if _contrast(colours[name], colours["card"]) < 3] == []
+
+
+def test_the_report_has_the_colours_the_font_and_the_logo_of_the_services_page() -> None:
+    def themes(file: Path) -> list[dict[str, str]]:
+        blocks = re.findall(r":root \{(.*?)\}", file.read_text(), re.DOTALL)
+        return [dict(re.findall(r"--([\w-]+): (#\w+)", block)) for block in blocks]
+
+    for ours, services in zip(themes(CSS), themes(SERVICE / "page.css"), strict=True):
+        assert len(services) == 10
+        assert services == {name: ours[name] for name in services}
+    font = re.compile(r"font: 1rem/1.5 .*;")
+    assert font.findall(CSS.read_text()) == font.findall((SERVICE / "page.css").read_text()) != []
+    assert (CSS.parent / "icon.svg").read_bytes() == (SERVICE / "icon.svg").read_bytes()

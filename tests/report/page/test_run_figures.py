@@ -3,13 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
-from prunus.report.page.plot import Plot
 from prunus.report.page.reading import read_run
 from prunus.report.page.run import ReportedRun
 from prunus.report.page.run_figures import learning_figure, run_figures
+from prunus.report.page.svg import Drawing
 from prunus.report.page.writing import read_run_and_baselines
+from prunus.report.plots import COLOURS, GREY, training_figure
 from prunus.verbs.report import run_contents
 from tests.makers.run_folders import results, write_measured_model, write_run
 
@@ -21,12 +24,13 @@ def run(tmp_path: Path) -> ReportedRun:
     return run
 
 
-def _traces(figure: Plot) -> dict[str, Plot]:
-    return {trace["name"]: trace for trace in figure["data"]}
+def _curves(drawing: Drawing) -> dict[str, list[list[float]]]:
+    (axes,) = drawing.figure.axes
+    return {str(line.get_label()): np.asarray(line.get_xydata()).T.tolist() for line in axes.lines}
 
 
 def test_everything_that_is_known_of_a_run_is_drawn(run: ReportedRun) -> None:
-    assert list(run_figures(run)) == ["usage", "sharing", "learning", "pruning", "latency-1", "latency-2"]
+    assert list(run_figures(run)) == ["learning", "pruning", "latency-1", "latency-2"]
 
 
 def test_a_run_with_nothing_but_results_has_no_figures(tmp_path: Path) -> None:
@@ -35,40 +39,37 @@ def test_a_run_with_nothing_but_results_has_no_figures(tmp_path: Path) -> None:
     assert run_figures(read_run(folder, "a")) == {}
 
 
-def test_the_map_of_usage_has_a_row_per_layer_and_a_column_per_domain(run: ReportedRun) -> None:
-    (heat,) = run_figures(run)["usage"]["data"]
-    assert heat["x"] == ["birds", "flowers", "any domain"]
-    assert len(heat["y"]) == len(heat["z"]) > 1
-    for birds, flowers, union in heat["z"]:
-        assert max(birds, flowers) <= union <= min(100, birds + flowers)
-
-
-def test_domains_share_everything_with_themselves(run: ReportedRun) -> None:
-    (heat,) = run_figures(run)["sharing"]["data"]
-    assert heat["x"] == heat["y"] == ["birds", "flowers"]
-    assert heat["z"][0][0] == heat["z"][1][1] == 100
-    assert heat["z"][0][1] == heat["z"][1][0] < 100
-
-
 def test_curves_follow_the_log(run: ReportedRun) -> None:
     figures = run_figures(run)
-    learning, pruning = _traces(figures["learning"]), _traces(figures["pruning"])
-    assert learning["birds"]["x"] == [1, 2, 3]
-    assert learning["birds"]["y"] == pytest.approx([0, 30, 60])
-    assert figures["learning"]["layout"]["yaxis"]["title"]["text"] == "training accuracy, %"
-    assert pruning["flowers"]["y"] == pytest.approx([100, 80, 60])
-    assert pruning["any domain"]["y"] == pytest.approx([90, 90, 90])
-    assert pruning["budget"]["y"] == pytest.approx([50, 50, 50])
+    learning, pruning = _curves(figures["learning"]), _curves(figures["pruning"])
+    assert learning["birds"][0] == [1, 2, 3]
+    assert learning["birds"][1] == pytest.approx([0, 30, 60])
+    assert figures["learning"].figure.axes[0].get_ylabel() == "training accuracy, %"
+    assert pruning["flowers"][1] == pytest.approx([100, 80, 60])
+    assert pruning["any domain"][1] == pytest.approx([90, 90, 90])
+    assert pruning["budget"][1] == pytest.approx([50, 50])
+    assert [key.name for key in figures["pruning"].keys] == ["birds", "flowers", "any domain", "budget"]
+    low, high = figures["pruning"].figure.axes[0].get_ylim()
+    assert low == 0
+    assert high > 100
 
 
-def test_every_epoch_of_a_short_run_has_a_tick_and_long_runs_have_fewer(run: ReportedRun) -> None:
-    long = [replace(run.epochs[0], epoch=number) for number in range(30)]
-    assert learning_figure(run.epochs)["layout"]["xaxis"]["dtick"] == 1
-    assert "dtick" not in learning_figure(long)["layout"]["xaxis"]
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 12, 30, 240])
+def test_only_whole_epochs_have_ticks_and_each_of_a_short_run(run: ReportedRun, count: int) -> None:
+    epochs = [replace(run.epochs[0], epoch=number) for number in range(count)]
+    for figure in (learning_figure(epochs).figure, training_figure(epochs, None)):
+        for axes in figure.axes:
+            low, high = axes.get_xlim()
+            ticks = [tick for tick in axes.get_xticks().tolist() if low <= tick <= high]
+            assert all(tick == int(tick) for tick in ticks)
+            assert len(set(ticks)) == len(ticks) > 0
+            assert set(range(1, count + 1)) <= set(ticks) or count > 12
+            assert len(ticks) <= 16
 
 
 def test_bars_are_the_median_latencies_of_one_thread_count(run: ReportedRun) -> None:
-    (bars,) = run_figures(run)["latency-2"]["data"]
-    assert bars["y"] == ["Prunus, birds", "Prunus, flowers", "PyTorch dense"]
-    assert bars["x"] == [0.25, 0.35, 2.0]
-    assert bars["marker"]["color"] == ["$c0", "$c0", "$muted"]
+    (axes,) = run_figures(run)["latency-2"].figure.axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["Prunus, birds", "Prunus, flowers", "PyTorch dense"]
+    assert [bar.get_width() for bar in axes.patches] == [0.25, 0.35, 2.0]
+    assert [to_hex(bar.get_facecolor()) for bar in axes.patches] == [COLOURS[0], COLOURS[0], GREY]

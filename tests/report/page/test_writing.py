@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 import prunus
 from prunus.cli.app import app
 from prunus.errors import DataError, StorageError
-from tests.makers.run_folders import results, write_measured_model, write_run
+from prunus.measure.by_class.confusion import MOST_MISTAKES
+from tests.makers.run_folders import by_class, results, write_measured_model, write_run
 
 
 def test_unreadable_runs_are_named_and_left_out(tmp_path: Path) -> None:
@@ -87,6 +88,20 @@ def test_a_place_that_cannot_be_written_is_refused_with_advice_that_fits(tmp_pat
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:
     folder = write_measured_model(tmp_path / "a")
     assert _page(folder) == _page(folder)
+
+
+@pytest.mark.slow
+def test_a_page_about_the_demos_domains_with_a_baseline_and_pictures_is_small(tmp_path: Path) -> None:
+    sizes = {"characters": 50, "clothing": 10, "fashion": 10, "fruits": 25, "signs": 10}
+    content = results(accuracies=dict.fromkeys(sizes, 0.7))
+    for name, count in sizes.items():
+        names = [f"{name} number {number}" for number in range(count)]
+        content["domains"][name]["by_class"] = by_class(names, images=300, side=96)
+        content["domains"][name]["usage"] = 1.0
+    folder = write_run(tmp_path / "a", content | {"baselines": {"feature": content}})
+    text = _page(folder)
+    assert text.count("data:image/jpeg") == 2 * 5 * MOST_MISTAKES
+    assert len(text.encode()) < 1_500_000
 
 
 def _page(folder: Path) -> str:

@@ -1,13 +1,35 @@
-"""Figures that compare runs: accuracy against cost, and the accuracy of every domain."""
+"""Figures that compare runs: accuracy against cost, and the accuracy of every domain.
+
+A few runs are bars; more of them are points.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, cycle
+from typing import TYPE_CHECKING
 
 from prunus.measure.score import FEATURE
-from prunus.report.page.board import COSTS, Board, Entry, positions
-from prunus.report.page.plot import CARD, INK, MUTED, Plot, colour, named_ticks, plain
+from prunus.names import shown
+from prunus.report.page.board import COSTS, Board, Entry, cost_of, positions
+from prunus.report.page.svg import THEME, WIDTH, Drawing, Key, short
+from prunus.report.plots import CARD, COLOURS, GREY, INK, new_figure
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+FEWEST_POINTS = 4  # runs; fewer are drawn as bars
 WIDE = 5  # costs that differ by a larger factor are drawn on a logarithmic axis
 TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]
+SIZES = {"*": 11, "D": 6, "o": 7}
+
+
+def board_figures(board: Board) -> dict[str, Drawing]:
+    """Draw the figures of a board, by name."""
+    if len(board.entries) < FEWEST_POINTS:
+        return {"summary": summary_bars(board), "domains": domain_bars(board)}
+    return {cost: tradeoff_figure(board, cost) for cost in COSTS} | {"domains": domains_figure(board)}
 
 
 def series(board: Board) -> dict[str, list[Entry]]:
@@ -22,36 +44,68 @@ def series(board: Board) -> dict[str, list[Entry]]:
 
 
 def series_style(board: Board) -> dict[str, tuple[str, str]]:
-    """Return the colour and symbol of every series."""
-    fixed = {"feature extractor": (INK, "star"), "no budget": (MUTED, "diamond")}
+    """Return the colour and marker of every series."""
+    fixed = {"feature extractor": (INK, "*"), "no budget": (GREY, "D")}
     budgeted = [name for name in series(board) if name not in fixed]
-    return fixed | {name: (colour(number), "circle") for number, name in enumerate(budgeted)}
+    return fixed | {name: (COLOURS[number % len(COLOURS)], "o") for number, name in enumerate(budgeted)}
 
 
-def tradeoff_figure(board: Board, cost: str) -> Plot:
-    """Draw mean accuracy against a cost: a point per run, the Pareto front, and the dense backbone at 100 %."""
-    styles = series_style(board)
+def tradeoff_figure(board: Board, cost: str) -> Drawing:
+    """Draw mean accuracy against a cost."""
+    figure, (axes,) = new_figure(1, WIDTH, 4)
+    drawing = Drawing(figure)
+    for entry, point in draw_tradeoff(axes, board, cost):
+        drawing.note(point, tradeoff_note(entry), entry.anchor)
+    drawing.add_keys(axes)
+    return drawing
+
+
+def draw_tradeoff(axes: Axes, board: Board, cost: str) -> list[tuple[Entry, Line2D]]:
+    """Draw a point per run, the Pareto front, and the dense backbone at 100 %; return the points."""
+    points = [
+        (entry, _point(axes, (x, y), name, series_style(board)[name]))
+        for name, entries in series(board).items()
+        for entry, x, y in zip(entries, *positions(entries, cost), strict=True)
+    ]
     front = board.front(cost)
-    best_xs, best_ys = positions(front, cost)
-    best: Plot = {"type": "scatter", "mode": "lines", "name": "Pareto front", "x": best_xs, "y": best_ys}
-    best["line"] = {"color": INK, "width": 2, "dash": "dot"}
-    costs, heights = positions(board.entries, cost)
-    margin = 0.08 * (max(heights) - min(heights)) or 1.0
-    limits = [min(heights) - margin, max(heights) + margin]
-    dense: Plot = {"type": "scatter", "mode": "lines", "name": "dense backbone", "x": [100, 100], "y": limits}
-    dense["line"] = {"color": MUTED, "width": 1.5, "dash": "dash"}
-    lines = [dense, best] if len(front) > 1 else [dense]  # a single point makes no line
-    data = [line | {"hoverinfo": "skip"} for line in lines]  # drawn first, below the points
-    data += [_points(name, entries, cost, styles[name]) for name, entries in series(board).items()]
-    axis: Plot = {"title": {"text": f"{COSTS[cost]}, % of the backbone"}}
-    axis |= {"type": "log", "tickvals": TICKS} if is_wide(costs) else {"rangemode": "tozero"}
-    layout = {
-        "height": 460,
-        "xaxis": axis,
-        "yaxis": {"title": {"text": "mean accuracy, %"}, "range": limits},
-        "showlegend": True,
-    }
-    return {"data": data, "layout": layout}
+    if len(front) > 1:  # a single point makes no line
+        axes.plot(*positions(front, cost), color=INK, lw=1.2, ls=":", label="Pareto front", zorder=1)
+    axes.axvline(100, color=GREY, lw=1, ls="--", label="dense backbone", zorder=1)
+    _scale(axes, positions(board.entries, cost)[0])
+    axes.set(xlabel=f"{COSTS[cost]}, % of the backbone", ylabel="mean accuracy, %")
+    return points
+
+
+def domains_figure(board: Board) -> Drawing:
+    """Draw the accuracy of every run in every domain: a row per domain, a point per run."""
+    figure, (axes,) = new_figure(1, WIDTH, 0.7 + 0.38 * len(board.domains))
+    drawing = Drawing(figure)
+    for name, entries in series(board).items():
+        for entry in entries:
+            for row, domain in enumerate(board.domains):
+                share = 100 * entry.run.results.domains[domain].accuracy
+                note = f"{_title(entry)}\n{shown(domain)}: {share:.1f} %"
+                drawing.note(_point(axes, (share, row), name, series_style(board)[name]), note, entry.anchor)
+    _name_rows(axes, board.domains)
+    axes.set_xlabel("accuracy, %")
+    drawing.add_keys(axes)
+    return drawing
+
+
+def summary_bars(board: Board) -> Drawing:
+    """Draw the mean accuracy and the costs of a few runs as bars."""
+    titles = ["mean accuracy", *COSTS.values()]
+    rows = [
+        [100 * entry.run.results.mean_accuracy, *(cost_of(entry.run.results, cost) for cost in COSTS)]
+        for entry in board.entries
+    ]
+    return _bars(board, titles, rows, "%; costs relative to the dense backbone")
+
+
+def domain_bars(board: Board) -> Drawing:
+    """Draw the accuracy of a few runs in every domain as bars."""
+    rows = [[100 * entry.run.results.domains[name].accuracy for name in board.domains] for entry in board.entries]
+    return _bars(board, board.domains, rows, "accuracy, %")
 
 
 def is_wide(costs: Sequence[float]) -> bool:
@@ -59,53 +113,63 @@ def is_wide(costs: Sequence[float]) -> bool:
     return 0 < WIDE * min(costs) < max(100.0, *costs)
 
 
-def domains_figure(board: Board) -> Plot:
-    """Draw the accuracy of every run in every domain: a row per domain, a point per run."""
-    styles = series_style(board)
-    data = []
-    for name, entries in series(board).items():
-        pairs = [(entry, domain) for entry in entries for domain in board.domains]
-        data.append(
-            _markers(name, [entry for entry, _ in pairs], styles[name])
-            | {
-                "x": [100 * entry.run.results.domains[domain].accuracy for entry, domain in pairs],
-                "y": [plain(domain) for _, domain in pairs],
-                "hovertemplate": "<b>%{text}</b><br>%{y}: %{x:.1f} %<extra></extra>",
-            }
-        )
-    layout = {
-        "height": 140 + 46 * len(board.domains),
-        "xaxis": {"title": {"text": "accuracy, %"}},
-        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True} | named_ticks(board.domains),
-        "showlegend": True,
-    }
-    return {"data": data, "layout": layout}
+def tradeoff_note(entry: Entry) -> str:
+    """Describe a run in a few lines."""
+    row = entry.row
+    return (
+        f"{_title(entry)}\nmean accuracy {100 * row.mean_accuracy:.1f} %\n"
+        f"parameters {100 * row.params_ratio:.1f} %, MACs {100 * row.macs_ratio:.1f} %\n"
+        f"kernels: largest domain {100 * row.largest_usage:.1f} %, any domain {100 * row.union:.1f} %\n"
+        f"{row.stored_bytes / 1e6:.2f} MB to store"
+    )
 
 
-def _points(name: str, entries: Sequence[Entry], cost: str, style: tuple[str, str]) -> Plot:
-    xs, ys = positions(entries, cost)
-    rows = [entry.row for entry in entries]
-    numbers = [[r.params_ratio, r.macs_ratio, r.largest_usage, r.union, r.stored_bytes / 1e6] for r in rows]
-    details = [[entry.anchor, *row] for entry, row in zip(entries, numbers, strict=True)]
-    return _markers(name, entries, style) | {
-        "x": xs,
-        "y": ys,
-        "customdata": details,
-        "hovertemplate": (
-            "<b>%{text}</b><br>mean accuracy %{y:.1f} %<br>parameters %{customdata[1]:.1%}, MACs %{customdata[2]:.1%}"
-            "<br>kernels: largest domain %{customdata[3]:.1%}, any domain %{customdata[4]:.1%}"
-            "<br>%{customdata[5]:.2f} MB to store<extra></extra>"
-        ),
-    }
+def _bars(board: Board, titles: Sequence[str], rows: Sequence[Sequence[float]], label: str) -> Drawing:
+    """Draw a group of bars per title, with a bar per run."""
+    count = len(board.entries)
+    figure, (axes,) = new_figure(1, WIDTH, 0.6 + len(titles) * (0.14 + 0.2 * count))
+    drawing = Drawing(figure)
+    thickness = 0.8 / count
+    colours = cycle(COLOURS)
+    for number, (entry, values) in enumerate(zip(board.entries, rows, strict=True)):
+        shade = GREY if entry.run.results.method == FEATURE else next(colours)
+        places = [row + thickness * (number - (count - 1) / 2) for row in range(len(titles))]
+        bars = axes.barh(places, values, 0.9 * thickness, color=shade)
+        axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=9)
+        for bar, title, value in zip(bars, titles, values, strict=True):
+            drawing.note(bar, f"{_title(entry)}\n{shown(title)}: {value:.1f} %", entry.anchor)
+        drawing.keys.append(Key(shown(entry.label), THEME[shade], "square"))
+    _name_rows(axes, titles)
+    axes.grid(False)
+    axes.set_xlim(0, 1.12 * max(chain(*rows), default=0) or 1)
+    axes.set_xlabel(label)
+    return drawing
 
 
-def _markers(name: str, entries: Sequence[Entry], style: tuple[str, str]) -> Plot:
-    shade, symbol = style
-    size = 14 if symbol == "star" else 10
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": plain(name),
-        "text": [plain(f"{entry.label} ({entry.run.name})") for entry in entries],
-        "marker": {"color": shade, "symbol": symbol, "size": size, "line": {"color": CARD, "width": 1}},
-    }
+def _point(axes: Axes, place: tuple[float, float], name: str, style: tuple[str, str]) -> Line2D:
+    x, y = place
+    shade, marker = style
+    size = SIZES[marker]
+    (point,) = axes.plot([x], [y], marker, ms=size, color=shade, markeredgecolor=CARD, label=shown(name))
+    return point
+
+
+def _title(entry: Entry) -> str:
+    return shown(f"{entry.label} ({entry.run.name})")
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [short(name) for name in names])
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+
+
+def _scale(axes: Axes, costs: Sequence[float]) -> None:
+    if is_wide(costs):
+        axes.set_xscale("log")
+        low, high = min(costs) / 2, 2 * max(100.0, *costs)
+        ticks = [tick for tick in TICKS if low < tick < high]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+    else:
+        axes.set_xlim(left=0)

@@ -7,39 +7,30 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prunus.errors import MissingExtraError
 from prunus.measure.cost import CostReport
 from prunus.names import shown
 from prunus.report.page.board import COSTS, Board, make_boards, positions
-from prunus.report.page.board_figures import is_wide, series, series_style
-from prunus.report.page.plot import INK, MUTED, colour
+from prunus.report.page.board_figures import FEWEST_POINTS, domain_bars, domains_figure, draw_tradeoff, summary_bars
 from prunus.report.page.run import ReportedRun
-from prunus.report.plots import COLOURS, GREY, new_figure, save_figure, training_figure
+from prunus.report.page.svg import THEME, Drawing, drawing_settings
+from prunus.report.plots import new_figure, save_figure, training_figure
 from prunus.report.speed import speed_figure
 from prunus.report.training_curves import ANY
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# names may contain dollar signs; the same figure is always the same file
-MARKERS = {"star": ("*", 110.0), "diamond": ("D", 28.0), "circle": ("o", 36.0)}  # symbol -> marker and size
-SHADES = {INK: "black", MUTED: GREY} | {colour(number): shade for number, shade in enumerate(COLOURS)}
-SETTINGS: dict[Any, Any] = {"text.parse_math": False, "svg.hashsalt": "prunus", "svg.fonttype": "none"}
+NAMED = {name: shade for shade, name in THEME.items()}
 
 
 def write_figures(folder: Path, runs: Sequence[ReportedRun]) -> list[Path]:
     """Write all figures of a page into a folder, each as SVG and as PNG."""
-    try:
-        import matplotlib as mpl  # noqa: PLC0415  # optional package
-    except ImportError:
-        raise MissingExtraError("matplotlib", "report", "drawing figures") from None
     paths: list[Path] = []
-    with mpl.rc_context(SETTINGS):
+    with drawing_settings():
         for name, draw in _drawings(runs).items():
             figure = draw()
             paths += [save_figure(figure, folder / f"{name}.{suffix}") for suffix in ("svg", "png")]
@@ -51,8 +42,12 @@ def _drawings(runs: Sequence[ReportedRun]) -> dict[str, Callable[[], Figure]]:
     drawings: dict[str, Callable[[], Figure]] = {}
     for number, board in enumerate(boards, 1):
         suffix = f"-{number}" if len(boards) > 1 else ""
-        drawings[f"tradeoff{suffix}"] = partial(tradeoff_figure, board)
-        drawings[f"domains{suffix}"] = partial(domains_figure, board)
+        if len(board.entries) < FEWEST_POINTS:
+            drawings[f"tradeoff{suffix}"] = partial(_bars, summary_bars, board)
+            drawings[f"domains{suffix}"] = partial(_domain_bars, board)
+        else:
+            drawings[f"tradeoff{suffix}"] = partial(tradeoff_figure, board)
+            drawings[f"domains{suffix}"] = partial(_domains_figure, board)
     for run, name in zip(runs, file_names([run.name for run in runs]), strict=True):
         if run.contents.costs:
             drawings[f"{name}-usage"] = partial(usage_figure, run.contents.costs)
@@ -79,15 +74,10 @@ def file_names(names: Sequence[str]) -> list[str]:
 def tradeoff_figure(board: Board) -> Figure:
     """Draw mean accuracy against parameters and MACs, with the names of the runs on the Pareto fronts."""
     figure, panels = new_figure(len(COSTS), 11, 4.6)
-    styles = series_style(board)
     for axes, cost in zip(panels, COSTS, strict=True):
-        for name, entries in series(board).items():
-            _scatter(axes, positions(entries, cost), name, styles[name])
+        draw_tradeoff(axes, board, cost)
         front = board.front(cost)
-        xs, ys = positions(front, cost)
-        if len(front) > 1:  # a single point makes no line
-            axes.plot(xs, ys, color="black", lw=1, ls=":", label="Pareto front")
-        for entry, x, y in zip(front, xs, ys, strict=True):
+        for entry, x, y in zip(front, *positions(front, cost), strict=True):
             # no run lies up and to the left of a front, so there is space for its label
             axes.annotate(
                 entry.label,
@@ -100,26 +90,36 @@ def tradeoff_figure(board: Board) -> Figure:
                 va="bottom",
                 fontsize=7,
             )
-        axes.axvline(100, color=GREY, lw=1, ls="--", label="dense backbone")
-        _scale(axes, positions(board.entries, cost)[0])
-        axes.set(xlabel=f"{COSTS[cost]}, % of the backbone", ylabel="mean accuracy, %")
-    handles = panels[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    return _with_legend(figure)
+
+
+def _domains_figure(board: Board) -> Figure:
+    return _with_legend(_fully_named(domains_figure(board).figure, board.domains))
+
+
+def _domain_bars(board: Board) -> Figure:
+    return _fully_named(_bars(domain_bars, board), board.domains)
+
+
+def _fully_named(figure: Figure, names: Sequence[str]) -> Figure:
+    figure.set_figwidth(11)  # on the page, long names are shortened
+    figure.axes[0].set_yticks(range(len(names)), list(map(shown, names)))
     return figure
 
 
-def domains_figure(board: Board) -> Figure:
-    """Draw the accuracy of every run in every domain: a row per domain, a point per run."""
-    figure, (axes,) = new_figure(1, 8, 1.4 + 0.45 * len(board.domains))
-    styles = series_style(board)
-    for name, entries in series(board).items():
-        pairs = [(entry, row) for entry in entries for row in range(len(board.domains))]
-        shares = [100 * entry.run.results.domains[board.domains[row]].accuracy for entry, row in pairs]
-        _scatter(axes, (shares, [row for _, row in pairs]), name, styles[name])
-    axes.set_yticks(range(len(board.domains)), list(map(shown, board.domains)))
-    axes.set(xlabel="accuracy, %")
-    axes.invert_yaxis()
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+def _bars(draw: Callable[[Board], Drawing], board: Board) -> Figure:
+    """Draw bars of a few runs; on the page, their legend is not part of the figure."""
+    from matplotlib.patches import Patch  # noqa: PLC0415  # optional package
+
+    drawing = draw(board)
+    patches = [Patch(color=NAMED[key.shade], label=key.name) for key in drawing.keys]
+    drawing.figure.legend(handles=patches, loc="outside lower center", frameon=False, fontsize=8)
+    return drawing.figure
+
+
+def _with_legend(figure: Figure) -> Figure:
+    handles = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))  # each name once
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
     return figure
 
 
@@ -147,19 +147,3 @@ def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[s
     axes.grid(False)
     axes.spines[:].set_visible(False)
     return figure
-
-
-def _scatter(axes: Axes, points: tuple[Sequence[float], Sequence[float]], name: str, style: tuple[str, str]) -> None:
-    colour_name, symbol = style
-    marker, size = MARKERS[symbol]
-    axes.scatter(*points, size, color=SHADES[colour_name], marker=marker, label=shown(name), alpha=0.8, zorder=3)
-
-
-def _scale(axes: Axes, costs: Sequence[float]) -> None:
-    if is_wide(costs):
-        axes.set_xscale("log")
-        ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if min(costs) / 2 < tick < 2 * max(costs)]
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        axes.minorticks_off()
-    else:
-        axes.set_xlim(left=0)

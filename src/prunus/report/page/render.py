@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,12 @@ from prunus.amounts import plural
 from prunus.errors import MissingExtraError
 from prunus.names import shown
 from prunus.report.comparison import OVER, OVER_NOTE, SCORES, table_cells
-from prunus.report.page.board import COSTS, Board, Entry, make_boards
-from prunus.report.page.board_figures import domains_figure, tradeoff_figure
-from prunus.report.page.plot import Plot
+from prunus.report.page.board import Board, Entry, make_boards
+from prunus.report.page.board_figures import board_figures
+from prunus.report.page.heat import classes_view, sharing_table, usage_table
 from prunus.report.page.run import ReportedRun
 from prunus.report.page.run_figures import OURS, run_figures
+from prunus.report.page.svg import Drawing, Key, drawing_settings, short
 from prunus.report.recipe import last_part
 from prunus.report.speed import speed_name
 from prunus.report.tables import megabytes, percent
@@ -26,7 +28,31 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
-KINDS = ("usage", "sharing", "learning", "pruning", "latency")
+KINDS = ("learning", "pruning", "latency")
+TITLES = {
+    "summary": "Accuracy and cost",
+    "params": "Accuracy against parameters",
+    "macs": "Accuracy against computation",
+    "domains": "Accuracy by domain",
+    "learning": "Learning",
+    "pruning": "Pruning",
+    "latency": "Time for one image",
+}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure on the page: its id, its title, its SVG and its legend."""
+
+    name: str
+    title: str
+    svg: str
+    keys: Sequence[Key]
+
+    @classmethod
+    def of(cls, name: str, kind: str, drawing: Drawing) -> Chart:
+        """Render a drawing."""
+        return cls(name, TITLES[kind], drawing.svg(name), drawing.keys)
 
 
 def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str:
@@ -35,27 +61,25 @@ def render_page(runs: Sequence[ReportedRun], left_out: Mapping[str, str]) -> str
     Args:
         left_out: path that was named but is not shown -> why.
     """
+    environment = _environment()
     boards = make_boards(runs)
-    figures: dict[str, Plot] = {}
-    shown_boards = [_show_board(number, board, figures) for number, board in enumerate(boards, 1)]
     alone = runs[0] if len(runs) == 1 + len(runs[0].results.baselines) else None
     entries = [entry for board in boards for entry in board.entries]
     entries.sort(key=lambda entry: entry.run is not alone)
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=alone.name if alone else f"{len(runs)} runs",
-            headline=_facts(alone) if alone else [],
-            boards=shown_boards,
-            runs=[_show_run(entry, figures) | {"open": entry.run is alone} for entry in entries],
-            left_out=left_out,
-            figures=figures,
-            version=__version__,
-            page_versions=_versions(),
-            css=(TEMPLATES / "page.css").read_text("utf-8"),
-            script=(TEMPLATES / "page.js").read_text("utf-8"),
-        )
+    with drawing_settings():
+        shown_boards = [_show_board(number, board) for number, board in enumerate(boards, 1)]
+        shown_runs = [_show_run(entry) | {"open": entry.run is alone} for entry in entries]
+    return environment.get_template("page.html").render(
+        title=alone.name if alone else f"{len(runs)} runs",
+        headline=_facts(alone) if alone else [],
+        boards=shown_boards,
+        runs=shown_runs,
+        left_out=left_out,
+        version=__version__,
+        page_versions=_versions(),
+        css=(TEMPLATES / "page.css").read_text("utf-8"),
+        script=(TEMPLATES / "page.js").read_text("utf-8"),
+        icon=(TEMPLATES / "icon.svg").read_text("utf-8"),
     )
 
 
@@ -69,7 +93,6 @@ def _versions() -> dict[str, str]:
 def _environment() -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
-        from plotly.offline import get_plotlyjs  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "report", "writing a page") from None
     environment = Environment(
@@ -80,8 +103,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "megabytes": megabytes, "last_part": last_part}
-    environment.globals["plotly"] = get_plotlyjs()
+    environment.filters |= {"percent": percent, "megabytes": megabytes, "last_part": last_part, "short": short}
     return environment
 
 
@@ -90,10 +112,8 @@ def _visible(value: object) -> object:
     return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
-def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str, object]:
-    names = {f"board-{number}-{cost}": tradeoff_figure(board, cost) for cost in COSTS}
-    accuracy = f"board-{number}-domains"
-    figures |= names | {accuracy: domains_figure(board)}
+def _show_board(number: int, board: Board) -> dict[str, object]:
+    drawings = board_figures(board)
     header, *rows = table_cells(board.comparison)
     if all(entry.row.scores is None for entry in board.entries):
         header, rows = header[: -len(SCORES)], [row[: -len(SCORES)] for row in rows]
@@ -101,9 +121,9 @@ def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str
         "backbone": board.backbone,
         "split": board.split,
         "domains": board.domains,
-        "tradeoffs": list(names),
-        "has_front": any(trace["name"] == "Pareto front" for name in names for trace in figures[name]["data"]),
-        "accuracy": accuracy,
+        "charts": [Chart.of(f"board-{number}-{kind}", kind, drawing) for kind, drawing in drawings.items()],
+        "has_points": "summary" not in drawings,
+        "has_front": any(key.name == "Pareto front" for drawing in drawings.values() for key in drawing.keys),
         "header": header,
         "rows": [(entry, cells[1:]) for entry, cells in zip(board.entries, rows, strict=True)],
         "over_note": f"{OVER_NOTE}." if any(entry.label.endswith(OVER) for entry in board.entries) else "",
@@ -111,17 +131,21 @@ def _show_board(number: int, board: Board, figures: dict[str, Plot]) -> dict[str
     }
 
 
-def _show_run(entry: Entry, figures: dict[str, Plot]) -> dict[str, object]:
-    names_by_kind: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for name, plot in run_figures(entry.run).items():  # of latency there is one per number of threads: latency-2
-        names_by_kind[name.partition("-")[0]].append(f"{entry.anchor}-{name}")
-        figures[f"{entry.anchor}-{name}"] = plot
+def _show_run(entry: Entry) -> dict[str, object]:
+    charts_by_kind: dict[str, list[Chart]] = {kind: [] for kind in KINDS}
+    for name, drawing in run_figures(entry.run).items():  # of latency there is one per number of threads: latency-2
+        kind = name.partition("-")[0]
+        charts_by_kind[kind].append(Chart.of(f"{entry.anchor}-{name}", kind, drawing))
     results = entry.run.results
+    contents = entry.run.contents
     return {
         "entry": entry,
         "run": entry.run,
         "results": results,
-        "figures": names_by_kind,
+        "charts": charts_by_kind,
+        "usage": usage_table(contents.costs) if contents.costs else None,
+        "sharing": sharing_table(contents.sharing) if len(contents.sharing) > 1 else None,
+        "classes": {name: classes_view(domain.by_class) for name, domain in results.domains.items() if domain.by_class},
         "facts": _facts(entry.run),
         "speeds": [(speed_name(speed), speed) for speed in entry.run.bench.speeds] if entry.run.bench else [],
     }

@@ -1,34 +1,29 @@
-"""Figures of one run: usage, sharing, training and latency."""
+"""Figures of one run: training curves and latency."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from prunus.amounts import plural
-from prunus.measure.cost import CostReport
 from prunus.measure.speed import Benchmark
-from prunus.report.page.plot import HIGH, INK, LOW, MUTED, Plot, colour, named_ticks, plain
 from prunus.report.page.run import ReportedRun
+from prunus.report.page.svg import WIDTH, Drawing, short
+from prunus.report.plots import COLOURS, GREY, INK, new_figure, whole_epochs
 from prunus.report.speed import speed_name
-from prunus.report.training_curves import (
-    ANY,
-    Curve,
-    accuracy_curves,
-    accuracy_kind,
-    union_curve,
-    usage_curves,
-)
+from prunus.report.training_curves import Curve, accuracy_curves, accuracy_kind, union_curve, usage_curves
 from prunus.run_folder import EpochReport
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 OURS = "Prunus"
-FEW_EPOCHS = 10  # that all get a tick
+MOST_MARKED = 20  # epochs that get a marker each
 
 
-def run_figures(run: ReportedRun) -> dict[str, Plot]:
+def run_figures(run: ReportedRun) -> dict[str, Drawing]:
     """Draw what is known of a run, by name."""
-    figures: dict[str, Plot] = {}
-    if run.contents.costs:
-        figures["usage"] = usage_figure(run.contents.costs)
-    if len(run.contents.sharing) > 1:
-        figures["sharing"] = sharing_figure(run.contents.sharing)
+    figures: dict[str, Drawing] = {}
     if run.epochs:
         figures["learning"] = learning_figure(run.epochs)
         figures["pruning"] = pruning_figure(run.epochs, run.results.budget)
@@ -38,109 +33,70 @@ def run_figures(run: ReportedRun) -> dict[str, Plot]:
     return figures
 
 
-def usage_figure(costs: CostReport) -> Plot:
-    """Draw the share of each layer's kernels used by each domain and by any domain."""
-    rows = [[*costs.layer_usage(layer).values(), layer.union / layer.num_kernels] for layer in costs.layers]
-    names = [layer.name for layer in costs.layers]
-    figure = _heat_map(rows, [*costs.domains, ANY], names, "%{y}<br>%{x}: %{z:.1f} % of the kernels")
-    figure["layout"]["height"] = 110 + 24 * len(names)
-    return figure
-
-
-def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Plot:
-    """Draw how much each pair of domains shares."""
-    names = list(sharing)
-    rows = [list(row.values()) for row in sharing.values()]
-    figure = _heat_map(rows, names, names, "%{y} and %{x}: both use %{z:.1f} % of the kernels that either uses")
-    figure["layout"]["height"] = 120 + 44 * len(names)
-    return figure
-
-
-def learning_figure(epochs: Sequence[EpochReport]) -> Plot:
+def learning_figure(epochs: Sequence[EpochReport]) -> Drawing:
     """Draw every domain's accuracy over the epochs, on validation images if there are any."""
-    data = [_trace(curve, colour(number)) for number, curve in enumerate(accuracy_curves(epochs))]
-    return _curves(data, f"{accuracy_kind(epochs)} accuracy, %")
+    return _curves(accuracy_curves(epochs), f"{accuracy_kind(epochs)} accuracy, %")
 
 
-def pruning_figure(epochs: Sequence[EpochReport], budget: float | None) -> Plot:
+def pruning_figure(epochs: Sequence[EpochReport], budget: float | None) -> Drawing:
     """Draw the usage of each domain and of any domain over the epochs, and the budget."""
-    data = [_trace(curve, colour(number)) for number, curve in enumerate(usage_curves(epochs))]
-    union = union_curve(epochs)
-    data.append(_trace(union, INK) | {"line": {"color": INK, "width": 3}})
+    drawing = _curves(usage_curves(epochs), "kernels used, %")
+    (axes,) = drawing.figure.axes
+    _line(drawing, axes, union_curve(epochs), INK)
     if budget is not None:
-        limit = Curve("budget", union.epochs, [100 * budget] * len(union.epochs))
-        line = {"color": MUTED, "width": 2, "dash": "dash"}
-        data.append(_trace(limit, MUTED) | {"mode": "lines", "line": line})
-    return _curves(data, "kernels used, %")
+        axes.axhline(100 * budget, color=GREY, lw=1.5, ls="--", label="budget")
+    drawing.add_keys(axes)
+    _begin_at_zero(axes)
+    return drawing
 
 
-def latency_figure(bench: Benchmark, threads: int) -> Plot:
+def latency_figure(bench: Benchmark, threads: int) -> Drawing:
     """Draw every engine's latency as a bar, Prunus in colour."""
     speeds = [speed for speed in bench.speeds if speed.threads == threads]
-    bars: Plot = {
-        "type": "bar",
-        "orientation": "h",
-        "x": [speed.latency.median_ms for speed in speeds],
-        "y": [plain(speed_name(speed)) for speed in speeds],
-        "text": [f"{speed.latency.median_ms:.3g}" for speed in speeds],
-        "textposition": "auto",
-        "customdata": [[speed.latency.p95_ms, speed.images_per_second] for speed in speeds],
-        "marker": {"color": [colour(0) if speed.engine == OURS else MUTED for speed in speeds]},
-        "hovertemplate": (
-            "<b>%{y}</b><br>median %{x:.3g} ms, 95th percentile %{customdata[0]:.3g} ms<br>"
-            f"%{{customdata[1]:,.0f}} images per second in batches of {bench.batch}<extra></extra>"
-        ),
-    }
-    title = f"milliseconds for one image, {plural(threads, 'thread')}"
-    layout = {
-        "height": 110 + 24 * len(speeds),
-        "xaxis": {"title": {"text": title}, "rangemode": "tozero"},
-        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True},
-    }
-    return {"data": [bars], "layout": layout}
+    figure, (axes,) = new_figure(1, WIDTH, 0.7 + 0.24 * len(speeds))
+    drawing = Drawing(figure)
+    shades = [COLOURS[0] if speed.engine == OURS else GREY for speed in speeds]
+    times = [speed.latency.median_ms for speed in speeds]
+    bars = axes.barh(range(len(speeds)), times, 0.75, color=shades)
+    axes.bar_label(bars, fmt="%.3g", padding=3, fontsize=9)
+    for bar, speed in zip(bars, speeds, strict=True):
+        drawing.note(
+            bar,
+            f"{speed_name(speed)}\nmedian {speed.latency.median_ms:.3g} ms, 95th percentile "
+            f"{speed.latency.p95_ms:.3g} ms\n{speed.images_per_second:,.0f} images per second in batches of "
+            f"{bench.batch}",
+        )
+    axes.set_yticks(range(len(speeds)), [short(speed_name(speed), 28) for speed in speeds])
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.grid(False)
+    axes.margins(x=0.14)
+    axes.set_xlabel(f"milliseconds for one image, {plural(threads, 'thread')}")
+    return drawing
 
 
-def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[str], hover: str) -> Plot:
-    trace = {
-        "type": "heatmap",
-        "x": [plain(name) for name in xs],
-        "y": [plain(name) for name in ys],
-        "z": [[100 * share for share in row] for row in rows],
-        "zmin": 0,
-        "zmax": 100,
-        "xgap": 1,
-        "ygap": 1,
-        "colorscale": [[0, LOW], [1, HIGH]],
-        "showscale": False,
-        "texttemplate": "%{z:.0f}",
-        "textfont": {"color": INK},
-        "hovertemplate": f"{hover}<extra></extra>",
-    }
-    shared = {"type": "category", "showgrid": False, "automargin": True}
-    layout = {
-        "margin": {"l": 56, "r": 12, "t": 12, "b": 12},
-        "xaxis": shared | {"side": "top"} | named_ticks(xs),
-        "yaxis": shared | {"autorange": "reversed"} | named_ticks(ys),
-    }
-    return {"data": [trace], "layout": layout}
+def _curves(curves: Sequence[Curve], title: str) -> Drawing:
+    figure, (axes,) = new_figure(1, WIDTH, 3.4)
+    drawing = Drawing(figure)
+    for number, curve in enumerate(curves):
+        _line(drawing, axes, curve, COLOURS[number % len(COLOURS)])
+    whole_epochs(axes)
+    axes.set(xlabel="epoch", ylabel=title)
+    drawing.add_keys(axes)
+    _begin_at_zero(axes)
+    return drawing
 
 
-def _trace(curve: Curve, shade: str) -> Plot:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": plain(curve.name),
-        "x": curve.epochs,
-        "y": curve.values,
-        "line": {"color": shade, "width": 2},
-        "marker": {"size": 5},
-        "hovertemplate": "epoch %{x}: %{y:.1f} %",
-    }
+def _begin_at_zero(axes: Axes) -> None:
+    axes.set_ylim(0, 1.05 * axes.dataLim.ymax or 1)
 
 
-def _curves(data: list[Plot], title: str) -> Plot:
-    axis: Plot = {"title": {"text": "epoch"}, "tickformat": "d"}
-    if all(len(trace["x"]) <= FEW_EPOCHS for trace in data):
-        axis["dtick"] = 1  # plotly.js would label half epochs too, rounded
-    layout = {"height": 400, "xaxis": axis, "yaxis": {"title": {"text": title}, "rangemode": "tozero"}}
-    return {"data": data, "layout": layout | {"showlegend": True, "hovermode": "x unified"}}
+def _line(drawing: Drawing, axes: Axes, curve: Curve, shade: str) -> None:
+    values = [float("nan") if value is None else value for value in curve.values]
+    marker = "o" if len(values) <= MOST_MARKED else ""
+    (line,) = axes.plot(curve.epochs, values, color=shade, lw=1.8, marker=marker, ms=4, label=curve.name)
+    known = [value for value in curve.values if value is not None]
+    if known:
+        drawing.note(
+            line, f"{curve.name}: {known[-1]:.1f} % after epoch {curve.epochs[-1]}, at most {max(known):.1f} %"
+        )
