@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwri
 
 from prunus import names
 from prunus.serving.routes.examples import Example
+from tests.makers.graph_bundles import CLASSES
 from tests.makers.hostile_files import HOSTILE_NAMES
 from tests.makers.live_service import Live, live_service, picture
 
@@ -21,9 +22,10 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; apt-get install chromium"),
 ]
 
+KNOWN = CLASSES[0]  # an example that is named after a class
 EXAMPLES = {
     "birds": [Example("an owl", picture(1), "image/png"), Example("a wren", picture(2), "image/png")],
-    "flowers": [Example("a rose", picture(5), "image/png")],
+    "flowers": [Example("a rose", picture(5), "image/png"), Example(KNOWN, picture(6), "image/png")],
 }
 NAMES = [*HOSTILE_NAMES, "\x00\x7f\x85\u2028\ufeff", "می\u200cخواهم", "👩\u200d🌾", "rösli"]
 PHONE = {"width": 360, "height": 640}
@@ -107,6 +109,61 @@ def test_a_file_that_is_dropped_or_pasted_is_classified_and_again_in_another_dom
     expect(page.get_by_role("img", name="Your image mine.png")).to_be_visible()
     page.get_by_text("flowers", exact=True).click()
     _expect_answer(page, live, picture(7), "flowers")
+
+
+def test_before_a_result_the_page_lists_the_classes_of_the_domain(page: Page, live: Live) -> None:
+    classes = live.service.domains.domains[0].classes
+    expect(page.locator("#classes li")).to_have_text(list(classes))
+    expect(page.locator("#empty-title")).to_have_text(f"birds tells {len(classes)} classes apart")
+    page.get_by_role("button", name="Example: an owl").click()
+    _expect_answer(page, live, picture(1), "birds")
+    expect(page.locator("#empty")).to_be_hidden()
+
+
+def test_the_true_class_of_an_example_is_labelled_as_such_and_only_in_its_domain(page: Page, live: Live) -> None:
+    page.get_by_role("button", name="Example: an owl").click()
+    expect(page.locator(".result .name")).to_have_text("an owl")  # the name of no class
+    expect(page.locator(".truth")).to_have_count(0)
+    page.get_by_text("flowers", exact=True).click()
+    page.get_by_role("button", name=f"Example: {KNOWN}").click()
+    is_right = _best(live, picture(6), "flowers")[0] == KNOWN
+    verdict = "predicted correctly" if is_right else "not predicted"
+    expect(page.locator(".truth")).to_have_text(f"True class: {KNOWN}{verdict}")
+    expect(page.locator(".result .name")).to_have_count(0)
+    page.get_by_text("birds", exact=True).click()
+    _expect_answer(page, live, picture(6), "birds")
+    expect(page.locator(".truth")).to_have_count(0)  # the class of another domain
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([0.6, 0.3, 0.1], ""),
+        ([0.49, 0.2, 0.2], "Unsure: the most probable class has less than 50 %."),
+        ([0.52, 0.45, 0.03], "Unsure: the two most probable classes are less than 10 points apart."),
+        ([0.5, 0.375, 0.125], ""),
+        ([1.0], ""),
+    ],
+)
+def test_an_unsure_answer_is_marked_with_the_reason(page: Page, shares: list[float], expected: str) -> None:
+    predictions = [{"label": str(place), "probability": share} for place, share in enumerate(shares)]
+    content = {"domain": "birds", "milliseconds": 1.0, "results": [{"name": "a.png", "predictions": predictions}]}
+    page.route("**/predict/**", lambda route: route.fulfill(json=content))
+    _give(page, "drop", "a.png", picture(1))
+    expect(page.locator("#results li")).to_have_count(len(shares))
+    expect(page.locator(".unsure")).to_have_text([expected] if expected else [])
+
+
+@pytest.mark.parametrize(("width", "least"), [(1280, 300), (360, 250)])
+def test_the_picture_is_large_and_whole(page: Page, width: int, least: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.get_by_role("button", name="Example: an owl").click()
+    image = page.locator(".result img")
+    expect(image).to_be_visible()
+    box = image.bounding_box()
+    assert box
+    assert least <= min(box["width"], box["height"])
+    assert box["x"] + box["width"] <= width
 
 
 def test_several_chosen_files_are_all_answered(page: Page, live: Live) -> None:

@@ -168,8 +168,10 @@ def _printed_figures(path: Path) -> Counter[str]:
     return found
 
 
-CAPTIONS = ("Accuracy and cost", "Accuracy against", "Accuracy by domain", "Learning", "Pruning", "Confusions")
-CAPTIONS += ("Accuracy by class", "Kernels used in each layer", "Kernels shared by two", "Time for one image")
+CAPTIONS = (
+    *("Accuracy and cost", "Accuracy against", "Accuracy by domain", "Learning", "Pruning", "Confusions"),
+    *("Accuracy by class", "Kernels used in each layer", "Kernels shared by two", "Time for one image"),
+)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,8 +4,12 @@ const $ = (id) => document.getElementById(id);
 const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu; // controls, bidi marks, broken text: shown as escapes
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u200c": "\u200c", "\u200d": "\u200d" };
+const LEAST = 0.5; // a smaller probability of the best class is unsure
+const LEAST_LEAD = 0.1; // and so is a smaller lead over the second class
+const MOST_NAMES = 60; // classes that are listed before there is a result
 let model = null; // the response of GET domains
 let files = []; // the last files, classified again when another domain is chosen
+let truth = null; // the domain and class of the example that was chosen, if it is known
 let lastRequest = 0; // responses to earlier requests are ignored
 let pictures = []; // object URLs of the shown images, to be released
 
@@ -69,22 +73,35 @@ function choose() {
     button.addEventListener("click", () => tryExample(example));
     return button;
   }));
+  listClasses(domain);
   if (files.length) classify();
 }
 
+// before there is a result, the page says what the chosen domain can tell apart
+function listClasses(domain) {
+  const count = domain.classes.length;
+  $("empty-title").textContent = shown(`${domain.name} tells ${count} classes apart`);
+  const names = domain.classes.slice(0, MOST_NAMES).map((name) => element("li", "", name));
+  if (count > MOST_NAMES) names.push(element("li", "more", `and ${count - MOST_NAMES} more`));
+  $("classes").replaceChildren(...names);
+}
+
 async function tryExample(example) {
+  const domain = chosen();
   try {
     const answer = await fetch(example.path);
     const content = await answer.blob();
-    take([new File([content], example.name, { type: content.type })]);
+    const isClass = domain.classes.includes(example.name); // examples of the demo are named after their classes
+    take([new File([content], example.name, { type: content.type })], isClass ? { domain, name: example.name } : null);
   } catch {
     fail("The example could not be loaded. Is the service still running?");
   }
 }
 
-function take(newFiles) {
+function take(newFiles, known = null) {
   if (!model || !newFiles.length) return;
   files = newFiles;
+  truth = known;
   classify();
 }
 
@@ -122,6 +139,7 @@ async function classify() {
 function fail(message) {
   $("results").classList.remove("waiting");
   $("results").replaceChildren();
+  $("empty").hidden = true;
   $("time").textContent = "";
   $("error").textContent = shown(message);
   $("error").hidden = false;
@@ -130,21 +148,51 @@ function fail(message) {
 
 function show(content, milliseconds) {
   $("error").hidden = true;
+  $("empty").hidden = true;
   pictures.forEach((address) => URL.revokeObjectURL(address));
   pictures = files.map((file) => URL.createObjectURL(file));
   $("results").classList.remove("waiting");
   $("results").replaceChildren(...content.results.map((result, number) => {
     const block = element("div", "result");
     const image = element("img");
-    Object.assign(image, { src: pictures[number], alt: `Your image ${shown(result.name)}` });
+    const known = truth && truth.domain.name === content.domain ? truth.name : null;
+    const kind = truth ? "Example" : "Your image";
+    Object.assign(image, { src: pictures[number], alt: `${kind} ${shown(result.name)}` });
     const list = element("ol");
     list.append(...result.predictions.map(bar));
-    block.append(image, element("p", "name", result.name), list);
+    block.append(image, known === null ? element("p", "name", result.name) : trueClass(known, result.predictions[0]));
+    const doubt = doubtAbout(result.predictions);
+    if (doubt) block.append(element("p", "unsure", doubt));
+    block.append(list);
     return block;
   }));
   $("time").textContent =
     `${content.domain}: ${content.milliseconds.toFixed(1)} ms in the service, ${milliseconds.toFixed(0)} ms round trip`;
-  $("answer").scrollIntoView({ block: "nearest" }); // on a phone the result is below the examples
+  reveal();
+}
+
+// on a phone the result is below the examples; its place is known once the pictures are
+async function reveal() {
+  await Promise.allSettled([...document.querySelectorAll(".result img")].map((image) => image.decode()));
+  const isBelow = matchMedia("(max-width: 46rem)").matches;
+  $("answer").scrollIntoView({ block: isBelow ? "start" : "nearest" });
+}
+
+function trueClass(name, best) {
+  const line = element("p", "truth", "True class: ");
+  const isRight = best.label === name;
+  line.append(element("b", "", name), element("span", isRight ? "right" : "wrong", isRight ? "predicted correctly" : "not predicted"));
+  return line;
+}
+
+// says why an answer is unsure; empty if it is not
+function doubtAbout(predictions) {
+  const [best, second] = predictions;
+  if (best.probability < LEAST) return `Unsure: the most probable class has less than ${100 * LEAST} %.`;
+  if (second && best.probability - second.probability < LEAST_LEAD) {
+    return `Unsure: the two most probable classes are less than ${100 * LEAST_LEAD} points apart.`;
+  }
+  return "";
 }
 
 function bar(prediction) {
