@@ -21,6 +21,7 @@ from prunus.data.visual_decathlon.sets import open_decathlon_set
 from prunus.errors import DataError, UnknownNameError
 from prunus.verbs.check import check
 from tests.makers.decathlon import write_picture
+from tests.makers.folder_names import numbered, write_files
 from tests.makers.hostile_files import NOT_REGULAR, write_liar
 
 MakeDomain = Callable[..., Path]
@@ -78,6 +79,42 @@ def test_an_image_that_cannot_be_read_is_an_error(
         assert report.findings[0].message.startswith("cannot read train/b/2.png: ")
         assert reason in report.findings[0].message
         assert report.has_errors
+
+
+def test_a_recipe_that_skips_unreadable_images_needs_some_of_every_class(
+    make_domain: MakeDomain, tmp_path: Path
+) -> None:
+    folder = make_domain("birds")
+    (tmp_path / "r.toml").write_text('backbone = "wrn14_2"\ndomains = ["birds"]\nskip_bad_images = true\n')
+    for number, levels in enumerate(["warning", "warning", "warning", "warning error"]):
+        (folder / "train" / "b" / f"{number}.png").write_bytes(b"")
+        report = check(tmp_path / "r.toml")
+        assert sorted({level for level, _ in found(report)}) == sorted(levels.split())
+    assert report.findings[-1].message == "no train image of the class can be read"
+
+
+def test_domains_of_one_name_are_a_warning_that_asks_for_names(make_domain: MakeDomain, tmp_path: Path) -> None:
+    make_domain("all/My Art")
+    make_domain("all/My-Art")
+    report = check(tmp_path / "all")
+    assert found(report) == [("warning", "My Art"), ("warning", "My-Art")]
+    assert report.findings[0].message == "2 folders have this domain name; a recipe needs a name for each of them"
+    assert report.notes == ("the domain in 'My Art' is called 'My-Art'",)
+
+
+def test_a_domain_name_that_no_model_file_could_hold_is_an_error(make_domain: MakeDomain) -> None:
+    report = check(make_domain("x" * 201))
+    assert [finding.level for finding in report.findings] == ["error"]
+    assert "a domain name has at most 200 characters" in report.findings[0].message
+
+
+def test_class_folders_are_checked_with_the_split_that_training_would_use(tmp_path: Path) -> None:
+    write_files(tmp_path / "flowers", [*numbered({"rose": 10, "tulip": 5}), "void/", "README.md"])
+    (tmp_path / "flowers" / "tulip" / "1.png").write_bytes(b"")
+    report = check(tmp_path / "flowers")
+    assert report.domains == (DomainSummary("flowers", 2, {"train": 12, "test": 3}),)
+    assert {("error", "tulip/1.png"), ("warning", "void/"), ("warning", "README.md")} <= set(found(report))
+    assert report.notes[0].startswith("flowers: class folders without splits: 3 of 15 images are held out for the test")
 
 
 def test_a_damaged_zip_member_is_an_error(make_domain: MakeDomain, make_zip: MakeZip) -> None:

@@ -116,6 +116,8 @@ def test_a_folder_with_data_is_looked_at_first(tmp_path: Path) -> None:
     assert locate(choice, tmp_path).path == str(tmp_path / "birds.zip")
     benchmark = choice.model_copy(update={"layout": "decathlon"})
     assert locate(benchmark, tmp_path).path == str(tmp_path)
+    (tmp_path / "My Art").mkdir()
+    assert locate(DomainChoice(name="My-Art", path="x"), tmp_path).path == str(tmp_path / "My Art")
 
 
 def test_a_path_that_a_model_file_does_not_record_must_be_named() -> None:

@@ -31,8 +31,9 @@ def test_folders_patterns_and_files_are_listed_in_order(tmp_path: Path) -> None:
 
 def test_the_nearest_folder_that_is_named_like_a_domain_decides() -> None:
     images = [Path("/x/birds/flowers/1.png"), Path("/x/my art/deep/2.png"), Path("/x/My_Art/3.png")]
-    domains = ("birds", "flowers", "My-Art")
-    assert domains_of(images, domains) == ["flowers", "My-Art", "My-Art"]
+    images += [Path("/x/Vögel/4.png"), Path("/x/花/5.png")]
+    domains = ("birds", "flowers", "My-Art", "Vogel", "domain-b0a1ea")
+    assert domains_of(images, domains) == ["flowers", "My-Art", "My-Art", "Vogel", "domain-b0a1ea"]
     assert domains_of([Path("/x/1.png")], ["only"]) == ["only"]
     with pytest.raises(DataError, match=r"the domain of /x/1.png is not known, .* one of birds, flowers, My-Art"):
         domains_of([*images, Path("/x/1.png")], domains)

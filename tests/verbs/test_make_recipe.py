@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,16 @@ def test_several_paths_and_another_network_may_be_named(make_domain: MakeDomain,
     recipe = load_recipe(prunus.make_recipe(paths, tmp_path / "r.toml", backbone="wrn28_4").path)
     assert [domain.name for domain in recipe.domains] == ["birds", "flowers"]
     assert recipe.backbone.name == "wrn28_4"
+
+
+def test_what_the_backbone_needs_is_named(
+    make_domain: MakeDomain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prunus.make_recipe(make_domain(), tmp_path / "a.toml").missing is None
+    monkeypatch.setitem(sys.modules, "prunus_samples", None)
+    missing = prunus.make_recipe(make_domain(), tmp_path / "b.toml").missing
+    assert "pip install 'prunus[demo]'" in str(missing)
+    assert prunus.make_recipe(make_domain(), tmp_path / "c.toml", backbone="timm/resnet18").missing is None
 
 
 def test_an_existing_recipe_is_kept_unless_asked(make_domain: MakeDomain, tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ def init(
     )
     layouts = [f"{found.name}: {found.layout}" for found in written.domains]
     left_out = [f"Left out: {reason}" for reason in written.left_out]
+    missing = [f"Before training: {written.missing}"] if written.missing else []
     show(
         written,
         as_json,
@@ -126,6 +127,7 @@ def init(
         *layouts,
         *left_out,
         f"Written to {written.path}: backbone {written.backbone} ({written.why}).",
+        *missing,
         "",
         "Next:",
         *(f"  {command}" for command in written.next_commands),

@@ -21,6 +21,7 @@ from prunus.names import domain_name_problem, name_problem
 
 COMMON_MODES = frozenset({"RGB", "L"})
 EXAMPLES = 3
+SKIPPED = "unreadable image skipped"
 CHUNK = 1024  # images decoded at a time
 OnImage = Callable[[], None]
 Level = Literal["error", "warning"]
@@ -81,7 +82,9 @@ def check_folders(places: Sequence[Place], benchmark: Benchmark | None, on_image
         summary = DomainSummary(name, len(listing.classes("train")), counts)
         files = [(s, file) for s, classes in listing.files.items() for label in classes.values() for file in label]
         summaries.append(summary)
-        findings += [*_check_listing(name, listing), *_check_images(place, source, files, on_image)]
+        findings += _check_listing(name, listing)
+        of_images = list(_check_images(place, source, files, on_image))
+        findings += [*of_images, *_lost_classes(place, listing, of_images)]
         notes += _notes(place, listing)
         if benchmark:
             findings += _check_counts(benchmark, benchmark.find(name), summary)
@@ -158,6 +161,14 @@ def _check_listing(name: str, listing: Listing) -> Iterator[Finding]:
         yield Finding("warning", name, file, f"not an image of {pattern}/: ignored", f"{what} ignored")
 
 
+def _lost_classes(place: Place, listing: Listing, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Find the classes of which nothing is left if unreadable images are skipped."""
+    skipped = {finding.file for finding in findings if finding.group == SKIPPED}
+    for label, files in sorted(listing.files.get("train", {}).items() if skipped else ()):
+        if files and skipped.issuperset(files):
+            yield Finding("error", place.name, listing.place("train", label), "no train image of the class can be read")
+
+
 def _check_annotated(domain: Domain, root: Path) -> Iterator[Finding]:
     """Compare a benchmark's annotations with the files on disk."""
     annotated = {item.file: item.image_id for split in SPLITS for item in domain.split(split)}
@@ -224,7 +235,7 @@ def _check_images(
     for (split, file), image in zip(files, images, strict=True):
         if image.problem:
             level: Level = "warning" if place.skips_bad else "error"
-            yield Finding(level, place.name, file, image.problem, "unreadable image skipped" if place.skips_bad else "")
+            yield Finding(level, place.name, file, image.problem, SKIPPED if place.skips_bad else "")
             continue
         copies[image.digest].setdefault(split, file)
         if image.mode not in COMMON_MODES:

@@ -15,6 +15,7 @@ from prunus.evaluation.subject import Subject
 from prunus.measure.accuracy import Classified, Labels, classify, num_crops
 from prunus.measure.by_class.confusion import ByClass, count_classes, surest_mistakes
 from prunus.measure.by_class.pictures import small_picture
+from prunus.names import domain_name
 
 
 @dataclass(frozen=True)
@@ -133,13 +134,21 @@ def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
     if data is not None:
         folder = Path(data) / choice.name
         zipped = folder.with_name(f"{choice.name}.zip")
-        return choice.model_copy(update={"path": str(zipped if zipped.is_file() else folder)})
+        named = zipped if zipped.is_file() else folder
+        found = named if named.exists() else next(_called(choice.name, Path(data)), named)
+        return choice.model_copy(update={"path": str(found)})
     if not choice.path.startswith(DEMO_PREFIX) and not Path(choice.path).is_absolute():
         raise DataError(
             f"the model file does not record where the images of {choice.name!r} are; "
             "name their folder with the argument data='DIR'"
         )
     return choice
+
+
+def _called(name: str, data: Path) -> Iterator[Path]:
+    """Yield the folders and zip files whose names lead to the name of a domain, as "My Art" does to "My-Art"."""
+    entries = sorted(data.iterdir()) if data.is_dir() else []
+    return (entry for entry in entries if domain_name(entry.name) == name)
 
 
 def _check_labels(domain: Domain, split: str) -> None:

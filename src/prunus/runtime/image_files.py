@@ -2,7 +2,6 @@
 
 import glob
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from PIL import Image
 
 from prunus.errors import DataError
 from prunus.images import SUFFIXES, read_image
+from prunus.names import domain_name
 from prunus.runtime.predictor import Predictor, Result
 
 BATCH = 32  # images that are decoded and classified together
@@ -75,7 +75,7 @@ def _domain_of(image: Path, known: Mapping[str, str]) -> str | None:
 
 def _plain(name: str) -> str:
     """Return a name without what is lost between the name of a folder and that of a domain."""
-    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFC", name).casefold()) or name
+    return re.sub(r"[\W_]+", "", domain_name(name).casefold()) or name
 
 
 def predict_files(

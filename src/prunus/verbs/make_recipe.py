@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunus.drafting.draft import choose, next_commands, write_draft
+from prunus.drafting.draft import BACKBONES, choose, next_commands, write_draft
 from prunus.drafting.survey import FoundDomain, look_at
-from prunus.errors import RecipeError
+from prunus.errors import MissingExtraError, RecipeError
 from prunus.files import write_atomically
 from prunus.recipes import parse_recipe, parse_toml
+from prunus.samples import bundled
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class WrittenRecipe:
 
     Args:
         left_out: a reason for each folder that is not in the recipe.
+        missing: what to install before training, if the backbone needs it.
     """
 
     path: Path
@@ -25,6 +27,7 @@ class WrittenRecipe:
     domains: tuple[FoundDomain, ...]
     left_out: tuple[str, ...]
     next_commands: tuple[str, ...]
+    missing: str | None = None
 
 
 def make_recipe(
@@ -52,4 +55,15 @@ def make_recipe(
     parse_recipe(parse_toml(text), path.parent)  # what init writes must be accepted by train
     write_atomically(path, text.encode())
     commands = tuple(next_commands(survey, path))
-    return WrittenRecipe(path, choices.backbone, choices.why, survey.domains, survey.left_out, commands)
+    missing = _missing(choices.backbone)
+    return WrittenRecipe(path, choices.backbone, choices.why, survey.domains, survey.left_out, commands, missing)
+
+
+def _missing(backbone: str) -> str | None:
+    """Say what to install for a bundled backbone."""
+    try:
+        if backbone in BACKBONES:
+            bundled("backbones")
+    except MissingExtraError as error:
+        return str(error)
+    return None

@@ -42,7 +42,9 @@ class Listing:
         """Say in words how the images are sorted."""
         inside = f" in {'/'.join(self.structure.inside)}" if self.structure.inside else ""
         if self.structure.kind == "classes":
-            return f"class folders without splits{inside}: the file names decide which images are held out for the test"
+            test, train = (sum(map(len, self.files.get(split, {}).values())) for split in ("test", "train"))
+            held = f"{test:,} of {test + train:,} images are held out for the test, chosen by a hash of their names"
+            return f"class folders without splits{inside}: {held}"
         return f"split folders {', '.join(sorted(self.folders.values()))}"
 
     def faults(self) -> Iterator[tuple[str, str]]:
