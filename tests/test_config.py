@@ -147,6 +147,14 @@ def test_a_domain_given_as_text_is_named_after_its_path(path: str, name: str) ->
     assert parse(domains=[path]).domains == (DomainChoice(name=name, path=path),)
 
 
+def test_a_stored_domain_says_how_it_is_split_only_if_that_was_set() -> None:
+    plain = DomainChoice(name="a", path="x")
+    assert not {"test_share", "split_seed"} & plain.model_dump(mode="json").keys()
+    chosen = DomainChoice(name="a", path="x", test_share=0.5, split_seed=3)
+    assert DomainChoice.model_validate_json(chosen.model_dump_json()) == chosen
+    assert DomainChoice.model_validate_json(plain.model_dump_json()) == plain
+
+
 def test_a_name_that_is_given_wins_over_that_of_the_path() -> None:
     assert parse(domains=[{"path": "data/flowers", "name": "roses"}]).domains[0].name == "roses"
 

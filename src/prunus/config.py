@@ -98,6 +98,12 @@ class DomainChoice(Settings):
             raise ValueError(problem)
         return name
 
+    @model_serializer(mode="wrap")
+    def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out how class folders are split unless it was set: model files and earlier versions do without it."""
+        defaults = {key: type(self).model_fields[key].default for key in ("test_share", "split_seed")}
+        return {key: value for key, value in serialize(self).items() if key not in defaults or value != defaults[key]}
+
     @property
     def mirrored(self) -> bool:
         """Whether training may mirror this domain's images."""
