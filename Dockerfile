@@ -8,6 +8,7 @@
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS build
+# hadolint ignore=DL3008  # Debian removes old versions of its compiler, so a pinned one could not be installed for long
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends g++ \
  && rm -rf /var/lib/apt/lists/*

@@ -8,6 +8,8 @@
 
 namespace prunus::test {
 
+const double pi = std::acos(-1.0);  // M_PI is not part of C++, and Windows lacks it
+
 using Values = std::vector<double>;  // of one image, channel by channel
 
 inline double activate(double x, Activation activation, double slope) {
@@ -20,7 +22,7 @@ inline double activate(double x, Activation activation, double slope) {
     case Activation::elu: return x < 0 ? slope * std::expm1(x) : x;
     case Activation::silu: return x * sigmoid(x);
     case Activation::gelu: return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * x * x * x)));
     case Activation::mish: return x * std::tanh(std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))));
     case Activation::hard_swish: return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
     case Activation::hard_sigmoid: return std::min(std::max(x + 3, 0.0), 6.0) / 6;

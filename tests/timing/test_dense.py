@@ -21,6 +21,11 @@ def test_a_network_with_an_unknown_operation_is_named_with_it() -> None:
     assert "prunus evaluate" in reason
 
 
+def test_an_unknown_network_is_an_error_and_not_a_network_without_a_file() -> None:
+    with pytest.raises(prunus.UnknownNameError, match="did you mean 'timm/resnet18'"):
+        why_not_a_file(BackboneChoice(name="resnet18"))
+
+
 def test_only_users_who_may_expect_a_file_are_warned() -> None:
     backbone = {"name": "timm/convnextv2_atto", "weights": "random", "size": 32}
     packable = prunus.parse_recipe({"backbone": backbone, "domains": ["data/birds"], "method": "union"})

@@ -9,7 +9,7 @@ from prunus.backbone.zoo import ZOO, Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.config import BackboneChoice, Recipe
-from prunus.errors import PrunusError
+from prunus.errors import PrunusError, UnknownNameError
 from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method
@@ -34,6 +34,8 @@ def why_not_a_file(choice: BackboneChoice) -> str | None:
         return None  # tests write all of them
     try:
         _pack(choice.model_copy(update={"weights": "random"}), ("one", "two"))
+    except UnknownNameError:
+        raise  # there is no such network
     except PrunusError as error:
         return str(error)
     return None
