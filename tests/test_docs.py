@@ -30,8 +30,9 @@ BEGIN_WITH_DATA = {
     "methods.md",
     "architecture.md",
     "pretraining.md",
+    "tutorial.md",
 }  # no run yet
-README_RECIPE = BLOCK.findall((ROOT / "README.md").read_text())[1][1]
+README_RECIPE = dict(BLOCK.findall((ROOT / "README.md").read_text()))["toml"]
 
 
 PROGRAMS = Path(sys.executable).parent

@@ -1,6 +1,7 @@
 """The files around the code: workflows, templates, container, versions, and the pages for contributors."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -164,3 +165,50 @@ def test_the_container_serves_without_root_and_asks_for_its_health() -> None:
     (command,) = re.findall(r"^  CMD (\[.*\])$", last, re.MULTILINE)
     assert "/health" in ast.literal_eval(command)[-1]
     compile(ast.literal_eval(command)[-1], "health check", "exec")
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    named = re.findall(r"^ +- [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_one_placeholder_stands_for_the_address_of_the_repository() -> None:
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*.toml"), ROOT / "samples/pyproject.toml"]
+    found = {name for path in files for name in re.findall(r"URL-OF-[A-Z-]+[A-Z]", path.read_text())}
+    assert found == {"URL-OF-THIS-REPOSITORY"}
+
+
+def _build_without_a_compiler(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Build a wheel of a copy of the project where CMake finds no compiler."""
+    source = folder / "source"
+    for name in ("native", "src"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyd"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, source)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    command = "import scikit_build_core.build as backend, sys; backend.build_wheel(sys.argv[1])"
+    return subprocess.run(
+        [sys.executable, "-c", command, folder / "dist"],
+        cwd=source,
+        env={**os.environ, "PATH": path, "CXX": "/nonexistent/compiler", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_a_release_build_without_a_compiler_fails(tmp_path: Path) -> None:
+    done = _build_without_a_compiler(tmp_path, PRUNUS_REQUIRE_NATIVE="1")
+    assert done.returncode != 0
+    assert "Prunus: the native engine could not be built" in done.stdout + done.stderr
+    assert list(tmp_path.glob("dist/*.whl")) == []
+
+
+@pytest.mark.slow
+def test_any_other_build_without_a_compiler_makes_a_package_that_computes_with_numpy(tmp_path: Path) -> None:
+    done = _build_without_a_compiler(tmp_path, PRUNUS_REQUIRE_NATIVE="")
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.glob("dist/*.whl")] == [f"prunus-{prunus.__version__}-py3-none-any.whl"]
+    assert "computes with numpy" in done.stdout + done.stderr
+    assert _run(GITHUB / "check_wheels.py", tmp_path / "dist").returncode == 1
