@@ -12,6 +12,7 @@ import pytest
 
 from prunus.bundle.file import write_bundle
 from prunus.cli.app import main
+from prunus.cli.wording import on_command_line
 from tests.conftest import write_domain
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
@@ -37,8 +38,8 @@ def _texts() -> list[re.Pattern[str]]:
         for node in ast.walk(ast.parse(path.read_text())):
             values = node.values if isinstance(node, ast.JoinedStr) else [node]
             filled = [str(value.value) if isinstance(value, ast.Constant) else FILLED for value in values]
-            found |= {part.strip() for part in "".join(filled).split(";")}
-    told = sorted(part for part in found if sum(map(str.isalpha, part)) >= LEAST)
+            found |= {part.strip() for part in on_command_line("".join(filled)).split(";")}
+    told = sorted(part for part in found if " " in part and sum(map(str.isalpha, part)) >= LEAST)
     return [re.compile(re.escape(part).replace(re.escape(FILLED), ".*")) for part in told]
 
 
@@ -75,6 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.startswith("$ ")])
 def test_a_command_prints_what_the_page_says(
     block: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
