@@ -109,7 +109,7 @@ def test_errors_come_first_and_warnings_of_one_kind_are_one_line(monkeypatch: py
         "error birds: train/a/1.png: cannot read it",
         "warning birds: 500 x .mov ignored, such as train/a/0.mov",
         "warning birds: 500 x .txt ignored, such as train/a/1.txt",
-        "2 errors, 1000 warnings",
+        "2 errors, 1,000 warnings",
     ]
 
 
