@@ -1,13 +1,16 @@
 """ONNX Runtime answers as the model file does, in both forms, and nothing wrong is kept."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from PIL import Image
 
 import prunus
+from prunus.arrays import DType
 from prunus.backbone.zoo import load_backbone
 from prunus.bundle.file import write_bundle
 from prunus.config import BackboneChoice
@@ -53,7 +56,7 @@ def test_onnx_runtime_answers_as_we_do_in_both_forms(name: str, tmp_path: Path) 
         chosen = one.run(None, {"images": images, "domain": np.array(number)})[0]
         assert np.abs(chosen[:, : len(CLASSES[domain])] - expected).max() <= allowed
         assert (chosen.argmax(1) < len(CLASSES[domain])).all()
-    assert sorted(path.suffix for path in (tmp_path / "domains").iterdir()) == [".bin", ".onnx", ".onnx"]
+    assert sorted(path.suffix for path in (tmp_path / "domains").iterdir()) == [".bin", ".json", ".onnx", ".onnx"]
 
 
 def _locations(file: Path) -> dict[str, tuple[str, ...]]:
@@ -93,7 +96,7 @@ def test_the_folder_may_be_the_one_one_stands_in(tmp_path: Path, monkeypatch: py
     models = prunus.export("m.prunus", ".")
     weights = weights_file(models[0])
     assert weights is not None
-    written = [*models, weights, Path("m.prunus"), Path("weights-of-old.bin")]
+    written = [*models, weights, Path("labels.json"), Path("m.prunus"), Path("weights-of-old.bin")]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in written)
 
 
@@ -103,3 +106,67 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None
         prunus.export(model, model)
     with pytest.raises(StorageError, match=r"cannot write .*; existing files are unchanged"):
         prunus.export(model, model / "below")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_exported_files_are_hardly_larger_than_the_model_file(tmp_path: Path, dtype: DType) -> None:
+    backbone = zoo_backbone("wrn14_2", 32)
+    classes = dict.fromkeys("abcde", ("x", "y"))
+    model = tmp_path / "m.prunus"
+    write_bundle(model, packed(masked_network(backbone, classes, ["half"]), backbone, classes), dtype)
+    for is_single in (False, True):
+        folder = tmp_path / f"onnx-{is_single}"
+        prunus.export(model, folder, is_single)
+        assert sum(path.stat().st_size for path in folder.iterdir()) < 1.2 * model.stat().st_size
+
+
+def test_runtimes_make_the_dense_weights_once_when_they_load_a_model(tmp_path: Path) -> None:
+    file = prunus.export(_model("wrn14_2", tmp_path / "m.prunus"), tmp_path / "out")[0]
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "out" / "optimized.onnx")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    before, after = (
+        {node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node}
+        for path in (file, tmp_path / "out" / "optimized.onnx")
+    )
+    packing = {"ScatterElements", "Gather", "CumSum", "Range", "Split", "Reshape", "Cast", "Mod", "Div", "Slice"}
+    assert packing <= before
+    assert not packing & after
+
+
+@pytest.mark.parametrize("is_single", [False, True])
+def test_models_say_what_they_expect_and_return(tmp_path: Path, is_single: bool) -> None:
+    model = _model("wrn14_2", tmp_path / "m.prunus")
+    files = prunus.export(model, tmp_path / "out", is_single)
+    labels = json.loads((tmp_path / "out" / "labels.json").read_text())
+    manifest = Predictor(model).bundle.manifest
+    for number, (domain, classes) in enumerate(CLASSES.items()):
+        described = labels["domains"][domain]
+        assert described["classes"] == list(classes)
+        assert described["file"] == files[0 if is_single else number].name
+        assert described.get("number") == (number if is_single else None)
+        properties = onnxruntime.InferenceSession(str(files[0 if is_single else number])).get_modelmeta()
+        assert properties.producer_name == "prunus"
+        metadata = properties.custom_metadata_map
+        assert json.loads(metadata["classes"])[domain] == list(classes)
+        assert json.loads(metadata["domains"]) == (list(CLASSES) if is_single else [domain])
+        preprocess = manifest.domains[domain].preprocess.model_dump(mode="json")
+        for found in (described["preprocess"], json.loads(metadata["preprocess"])[domain]):
+            assert {key: found[key] for key in preprocess} == preprocess
+
+
+def test_an_image_prepared_as_the_labels_say_has_the_right_logits(tmp_path: Path) -> None:
+    model = _model("wrn14_2", tmp_path / "m.prunus")
+    (file, _) = prunus.export(model, tmp_path / "out")
+    told = json.loads((tmp_path / "out" / "labels.json").read_text())["domains"]["a"]["preprocess"]
+    picture = Image.fromarray(np.random.default_rng(3).integers(0, 256, (50, 70, 3), np.uint8))
+    square = picture.crop((10, 0, 60, 50)).resize((told["resize"], told["resize"]), Image.Resampling.BILINEAR)
+    margin = (told["resize"] - told["size"]) // 2
+    pixels = np.asarray(square)[margin : margin + told["size"], margin : margin + told["size"]] / 255
+    images = ((pixels - told["mean"]) / told["std"]).transpose(2, 0, 1)[None].astype(np.float32)
+    logits = onnxruntime.InferenceSession(str(file)).run(None, {"images": images})[0][0]
+    (expected,) = Predictor(model)(picture, "a")
+    probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    by_class = {prediction.label: prediction.probability for prediction in expected}
+    np.testing.assert_allclose(probabilities, [by_class[label] for label in CLASSES["a"]], atol=1e-4)

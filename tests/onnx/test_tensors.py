@@ -20,7 +20,7 @@ def _bundle(density: float = 0.5) -> Bundle:
 
 def test_a_domain_stores_its_masked_weight_and_its_tensors() -> None:
     bundle, onnx = _bundle(), OnnxGraph()
-    tensors = DomainTensors(onnx, from_bundle(bundle, ["b"]))
+    tensors = DomainTensors(onnx, from_bundle(bundle, ["b"]), {})
     assert tensors.get(0, "ones") is None
     assert tensors.get(0, "scale", (-1, 1, 1, 1)) == "0.c.scale"
     assert tensors.get(0, "weight") == "0.c.weight"
@@ -34,7 +34,7 @@ def test_a_domain_stores_its_masked_weight_and_its_tensors() -> None:
 
 def test_tensors_that_differ_between_domains_are_selected_and_others_are_not() -> None:
     onnx = OnnxGraph()
-    tensors = SelectedTensors(onnx, _bundle())
+    tensors = SelectedTensors(onnx, _bundle(), {}, {})
     assert tensors.get(0, "ones") is None
     assert tensors.get(0, "bias") == "0.c.bias"
     assert onnx.nodes == []
@@ -48,14 +48,16 @@ def test_tensors_that_differ_between_domains_are_selected_and_others_are_not() -
 
 def test_the_kernels_of_the_union_are_stored_once_and_masked() -> None:
     bundle, onnx = _bundle(), OnnxGraph()
-    tensors = SelectedTensors(onnx, bundle)
+    tensors = SelectedTensors(onnx, bundle, {}, {"c": "c.mask"})
     weight = tensors.get(0, "weight")
     gather, where = onnx.nodes
     assert (gather.inputs, where.op, where.output) == (("c.mask", "domain"), "Where", weight)
     assert np.array_equal(onnx.tensors["c.weight"], bundle.weight("c", bundle.union("c")))
-    assert np.array_equal(onnx.tensors["c.mask"][1, :, :, 0, 0], bundle.mask("b", "c"))
+    packed = OnnxGraph()
+    assert SelectedTensors(packed, bundle, {"c": "rows"}, {"c": "c.mask"}).get(0, "weight") == packed.nodes[1].output
+    assert packed.nodes[1].inputs[:2] == (packed.nodes[0].output, "rows")
     whole = OnnxGraph()
-    assert SelectedTensors(whole, _bundle(density=1.0)).get(0, "weight") == "c.weight"
+    assert SelectedTensors(whole, _bundle(density=1.0), {}, {}).get(0, "weight") == "c.weight"
     assert whole.nodes == []
 
 
@@ -65,7 +67,7 @@ def test_heads_are_padded_with_impossible_classes() -> None:
     fewer = entries["a"].model_copy(update={"classes": ("x",)})
     manifest = bundle.manifest.model_copy(update={"domains": entries | {"a": fewer}})
     heads = {f"head/a/{role}": bundle.arrays[f"head/a/{role}"][:1] for role in ("weight", "bias")}
-    tensors = SelectedTensors(onnx, Bundle(manifest, bundle.arrays | heads))
+    tensors = SelectedTensors(onnx, Bundle(manifest, bundle.arrays | heads), {}, {})
     tensors.head("weight")
     tensors.head("bias")
     assert onnx.tensors["head.weight"].shape == (2, 3, 4)

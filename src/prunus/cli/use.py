@@ -125,7 +125,7 @@ def export(
 
     Example: prunus export model.prunus --onnx onnx
     """
-    from prunus.onnx.files import TOLERANCE, weights_file
+    from prunus.onnx.files import LABELS, TOLERANCE, weights_file
     from prunus.onnx.model import OPSET
 
     with waiting("exporting and comparing"):
@@ -136,6 +136,8 @@ def export(
         say(f"{path}: {megabytes(path.stat().st_size)}")
     if weights := weights_file(written[0]):
         say(f"{weights}: {megabytes(weights.stat().st_size)}, weights")
+    labels = written[0].with_name(LABELS)
+    say(f"{labels}: {megabytes(labels.stat().st_size)}, domains, classes and image preparation")
     say(
         f"Opset {OPSET}. Checked with ONNX Runtime {onnxruntime.__version__}: the logits are those of {model} "
         f"to within {TOLERANCE:g} of the largest."

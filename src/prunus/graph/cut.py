@@ -16,12 +16,19 @@ from prunus.graph.channels import ChannelFlow
 from prunus.graph.network import GraphNetwork, Node, Tensors, without_neutral
 from prunus.graph.operations import AppendZeros, ChannelRule, Conv, Operation
 
+Channels = tuple[Integers, Integers]  # of a layer: output channels, and input channels of one group
+
 
 def cut(network: GraphNetwork) -> GraphNetwork:
     """Return the network without channels that no domain reads or that are constant in every domain."""
+    return cut_with_channels(network)[0]
+
+
+def cut_with_channels(network: GraphNetwork) -> tuple[GraphNetwork, dict[str, Channels]]:
+    """Return the cut network, and the channels of every layer that are left."""
     cutting = _Cutting(network)
     nodes = tuple(cutting.node(number, node) for number, node in enumerate(network.nodes))
-    return GraphNetwork(nodes, network.image_size, cutting.weights, cutting.masks, cutting.heads())
+    return GraphNetwork(nodes, network.image_size, cutting.weights, cutting.masks, cutting.heads()), cutting.channels
 
 
 class _Cutting:
@@ -32,6 +39,7 @@ class _Cutting:
         self.flow = ChannelFlow(network)
         self.weights: dict[str, Floats] = {}
         self.masks: dict[str, Bools] = {}
+        self.channels: dict[str, Channels] = {}
 
     def node(self, number: int, node: Node) -> Node:
         """Cut one node."""
@@ -54,6 +62,7 @@ class _Cutting:
             tensors = self._with_constants(conv, outputs, tensors)
         self.weights[conv.layer] = np.ascontiguousarray(weight[outputs][:, inputs])
         self.masks[conv.layer] = used_DOI[:, outputs][:, :, inputs]
+        self.channels[conv.layer] = (outputs, inputs)
         channels = (len(outputs), len(inputs))
         was = conv.was or conv.channels
         update = {"channels": channels, "groups": groups, "was": None if was == channels else was}

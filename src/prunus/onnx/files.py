@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from prunus.arrays import Floats
+from prunus.bundle.bundle import Bundle
 from prunus.errors import BundleError, MissingExtraError
-from prunus.files import storage_error, temporary_beside
+from prunus.files import storage_error, temporary_beside, write_json
+from prunus.onnx.labels import describe_models
 from prunus.onnx.model import common_model, domain_model
 from prunus.runtime.predictor import Predictor
 
 TOLERANCE = 1e-4  # of the largest logit
+LABELS = "labels.json"
 MIN_SHARED = 1024  # bytes; smaller tensors stay in the model
 
 
@@ -29,6 +32,7 @@ def export_domains(predictor: Predictor, folder: Path) -> list[Path]:
             onnx.save_model(model, staging / f"{domain}.onnx")
         for domain in bundle.domains:
             _check(staging / f"{domain}.onnx", predictor, domain, lambda images: {"images": images})
+        _write_labels(bundle, {domain: staging / f"{domain}.onnx" for domain in bundle.domains}, is_single=False)
     return [folder / f"{domain}.onnx" for domain in bundle.domains]
 
 
@@ -39,6 +43,7 @@ def export_single(predictor: Predictor, folder: Path) -> list[Path]:
         onnx.save_model(common_model(onnx, bundle), staging / "model.onnx")
         for number, domain in enumerate(bundle.domains):
             _check(staging / "model.onnx", predictor, domain, _with_number(number))
+        _write_labels(bundle, dict.fromkeys(bundle.domains, staging / "model.onnx"), is_single=True)
     return [folder / "model.onnx"]
 
 
@@ -47,6 +52,11 @@ def weights_file(model: Path) -> Path | None:
     tensors = _import("onnx").load(str(model), load_external_data=False).graph.initializer
     names = (entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location")
     return next((model.parent / name for name in names), None)
+
+
+def _write_labels(bundle: Bundle, files: dict[str, Path], is_single: bool) -> None:
+    labels = describe_models(bundle, files, is_single).model_dump(mode="json", exclude_none=True)
+    write_json(files[bundle.domains[0]].parent / LABELS, labels)
 
 
 def _with_number(number: int) -> Callable[[Floats], dict[str, Any]]:

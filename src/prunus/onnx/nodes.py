@@ -37,6 +37,7 @@ class OnnxNode:
     inputs: tuple[str, ...]
     output: str
     attributes: dict[str, Attribute]
+    more_outputs: tuple[str, ...] = ()
 
 
 @dataclass
@@ -51,6 +52,14 @@ class OnnxGraph:
         name = f"{op}_{len(self.nodes)}"
         self.nodes.append(OnnxNode(op, inputs, name, attributes))
         return name
+
+    def split(self, x: str, sizes: Sequence[int]) -> list[str]:
+        """Add an operator that cuts a tensor into parts along its first axis, and return their names."""
+        name = f"Split_{len(self.nodes)}"
+        names = [name, *(f"{name}_{part}" for part in range(1, len(sizes)))]
+        lengths = self.tensor(f"{name}.sizes", np.array(sizes, dtype=np.int64))
+        self.nodes.append(OnnxNode("Split", (x, lengths), name, {"axis": 0}, tuple(names[1:])))
+        return names
 
     def tensor(self, name: str, array: Array) -> str:
         """Add a tensor and return its name."""

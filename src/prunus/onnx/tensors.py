@@ -3,7 +3,7 @@
 Legend: O = output channels, I = input channels of one group.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,19 +17,27 @@ IMPOSSIBLE = -1e9  # the logit of a class that a domain does not have
 
 
 class DomainTensors:
-    """The tensors of a network of one domain."""
+    """The tensors of a network of one domain.
 
-    def __init__(self, onnx: OnnxGraph, network: GraphNetwork) -> None:
+    Args:
+        kernels: layer -> the name of its weight, if it is already there.
+    """
+
+    def __init__(self, onnx: OnnxGraph, network: GraphNetwork, kernels: Mapping[str, str]) -> None:
         self._onnx = onnx
         self._network = network
+        self._kernels = kernels
 
     def get(self, number: int, role: str, shape: tuple[int, ...] | None = None) -> str | None:
         """Add a tensor, if the operation has one of that role, and return its name."""
+        operation = self._network.graph[number]
+        if isinstance(operation, Conv) and role == "weight" and operation.layer in self._kernels:
+            return self._kernels[operation.layer]
         tensor = self._network.domain_tensors(0, number).get(role)
         if tensor is None:
             return None
         array = tensor.astype(np.float32)
-        title = _title(number, self._network.graph[number], role)
+        title = _title(number, operation, role)
         return self._onnx.tensor(title, array if shape is None else array.reshape(shape))
 
     def head(self, role: str) -> str:
@@ -39,11 +47,18 @@ class DomainTensors:
 
 
 class SelectedTensors:
-    """The tensors of all domains, with nodes that select by the input `domain`."""
+    """The tensors of all domains, with nodes that select by the input `domain`.
 
-    def __init__(self, onnx: OnnxGraph, bundle: Bundle) -> None:
+    Args:
+        kernels: layer -> the name of the union's weight, if it is already there.
+        masks: layer -> the name of all domains' masks, if not every domain uses the union.
+    """
+
+    def __init__(self, onnx: OnnxGraph, bundle: Bundle, kernels: Mapping[str, str], masks: Mapping[str, str]) -> None:
         self._onnx = onnx
         self._bundle = bundle
+        self._kernels = kernels
+        self._masks = masks
         self._results: dict[str, str] = {}  # title -> the node or tensor that holds it
 
     def get(self, number: int, role: str, shape: tuple[int, ...] | None = None) -> str | None:
@@ -77,11 +92,10 @@ class SelectedTensors:
     def _weight(self, layer: str, title: str) -> str:
         """Add the union's kernels; a domain's mask sets those that it does not use to zero."""
         union_OI = self._bundle.union(layer)
-        weight = self._onnx.tensor(title, self._bundle.weight(layer, union_OI))
-        masks = [self._bundle.mask(domain, layer) for domain in self._bundle.domains]
-        if all(mask[union_OI].all() for mask in masks):
+        weight = self._kernels.get(layer) or self._onnx.tensor(title, self._bundle.weight(layer, union_OI))
+        if layer not in self._masks:
             return weight
-        selected = self._select(f"{layer}.mask", [mask_OI[:, :, None, None] for mask_OI in masks])
+        selected = self._onnx.node("Gather", self._masks[layer], "domain", axis=0)
         return self._onnx.node("Where", selected, weight, self._onnx.number(0.0))
 
     def _select(self, title: str, arrays: Sequence[Array]) -> str:
