@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import prunus
 from benchmarks.runtime_speed import LEAST_GAIN, TARGETS
 from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
 from prunus.measure.comparison import Comparison
@@ -228,6 +229,14 @@ def test_the_runtime_page_shows_what_was_measured_and_it_is_as_fast_as_wanted() 
     readme = (ROOT / "README.md").read_text()
     assert f"{times['ONNX dense'][0]:.2f} ms in ONNX Runtime, {times['PyTorch dense'][0]:.2f} ms in PyTorch" in readme
     assert f"**{sum(times['Prunus']) / len(times['Prunus']):.2f} ms**" in readme
+
+
+def test_the_reference_page_shows_every_public_name() -> None:
+    page = (ROOT / "docs" / "reference.md").read_text()
+    names = [name for name in dir(prunus) if not name.startswith("_")]
+    assert len(names) > 40
+    missing = [name for name in names if not re.search(rf"\bprunus\.{name}\b(?!\.)", page) and f"`{name}`" not in page]
+    assert missing == []
 
 
 def test_every_file_that_the_architecture_page_names_exists() -> None:
