@@ -9,6 +9,7 @@ statuses it received as JSON. It needs no package.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import struct
 import sys
@@ -69,6 +70,22 @@ def run_bmp(width: int = 31_999_999) -> bytes:
     return b"BM" + struct.pack("<IHHI", start + len(runs), 0, 0, start) + head + palette + runs
 
 
+def flat_webp(width: int, height: int) -> bytes:
+    """Return a lossless WebP of one colour with transparency, which is to be turned upright, in 88 bytes."""
+    sides = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    packed = struct.pack("<I", (width - 1) | (height - 1) << 14 | 1 << 28)
+    pixels = b"\x2f" + packed + bytes.fromhex("0710fd8f020622a2ff01")
+    turned = b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHI", 1, 0x0112, 3, 1, 6, 0, 0)
+    parts = ((b"VP8X", b"\x18\0\0\0" + sides), (b"VP8L", pixels), (b"EXIF", turned))
+    body = b"WEBP" + b"".join(name + struct.pack("<I", len(part)) + part + bytes(len(part) % 2) for name, part in parts)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def large_webps() -> list[list[bytes]]:
+    """Return requests with one WebP each; two of three have a photograph's size."""
+    return [[flat_webp(4000, 3850)], [flat_webp(4000, 3850)], [flat_webp(5656, 5656)]]
+
+
 def largest_body() -> bytes:
     """Return content whose request has a body of exactly 16 MB, the default limit."""
     rest = form_request("", "image", b"").partition(b"\r\n\r\n")[2]
@@ -127,30 +144,32 @@ async def hold_back(attack: Attack, request: bytes) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of attack: what its clients do with which images, and how many clients there are."""
+    """A kind of attack: what its clients do with the images of which requests, and how many clients there are."""
 
     title: str
     clients: int
     act: Callable[[Attack, bytes], Awaitable[None]]
-    images: Callable[[], list[bytes]]
+    requests: Callable[[], list[list[bytes]]]  # each client repeats one of them
 
 
 ATTACKS = {
-    "texts": Kind("4 PNGs with 60 MB of compressed text each, 1 client", 1, repeat, lambda: [text_png()] * 4),
-    "runs": Kind("16 run-length BMPs of 32 megapixels, 4 clients", 4, repeat, lambda: [run_bmp()] * 16),
-    "large": Kind("16 RGBA PNGs of 32 megapixels, 2 clients", 2, repeat, lambda: [large_png()] * 16),
-    "allowed": Kind("1 RGBA PNG of 32 megapixels, within all limits, 4 clients", 4, repeat, lambda: [large_png()]),
-    "slow": Kind("bodies at 1 byte a second, 600 clients", 600, trickle, lambda: [bytes(100_000)]),
-    "held": Kind("bodies of 16 MB without their last 5 bytes, 16 clients", 16, hold_back, lambda: [largest_body()]),
+    "texts": Kind("4 PNGs with 60 MB of compressed text each, 1 client", 1, repeat, lambda: [[text_png()] * 4]),
+    "runs": Kind("16 run-length BMPs of 32 megapixels, 4 clients", 4, repeat, lambda: [[run_bmp()] * 16]),
+    "large": Kind("16 RGBA PNGs of 32 megapixels, 2 clients", 2, repeat, lambda: [[large_png()] * 16]),
+    "allowed": Kind("1 RGBA PNG of 32 megapixels, within all limits, 4 clients", 4, repeat, lambda: [[large_png()]]),
+    "webp": Kind("1 lossless WebP of 15 or 32 megapixels in 88 bytes, 6 clients", 6, repeat, large_webps),
+    "slow": Kind("bodies at 1 byte a second, 600 clients", 600, trickle, lambda: [[bytes(100_000)]]),
+    "held": Kind("bodies of 16 MB without their last 5 bytes, 16 clients", 16, hold_back, lambda: [[largest_body()]]),
 }
 
 
 async def run(name: str, attack: Attack, seconds: float) -> None:
     """Run all clients of an attack for some seconds."""
     kind = ATTACKS[name]
-    request = form_request(f"/predict/{attack.domain}", "image", *kind.images())
+    requests = [form_request(f"/predict/{attack.domain}", "image", *images) for images in kind.requests()]
     print("ready", flush=True)
-    clients = [asyncio.ensure_future(kind.act(attack, request)) for _ in range(kind.clients)]
+    sent = itertools.islice(itertools.cycle(requests), kind.clients)
+    clients = [asyncio.ensure_future(kind.act(attack, request)) for request in sent]
     ended, _ = await asyncio.wait(clients, timeout=seconds)
     for client in clients:
         client.cancel()

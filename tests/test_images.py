@@ -126,7 +126,7 @@ def test_floating_point_pixels_are_refused() -> None:
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "P", "L", "I;16", "1", "CMYK"])
-def test_an_image_that_is_converted_in_strips_has_the_same_pixels(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_is_converted_in_tiles_has_the_same_pixels(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     colours = Image.fromarray(rng.integers(0, 256, (23, 17, 4), np.uint8), "RGBA")
     image = colours.convert("RGB").convert("P") if mode == "P" else colours.convert(mode)
@@ -134,10 +134,17 @@ def test_an_image_that_is_converted_in_strips_has_the_same_pixels(mode: str, mon
         image = Image.fromarray(rng.integers(0, 65536, (23, 17), np.uint16))
     if mode == "P":
         image.info["transparency"] = 3
-    whole = read_image(image)
-    for pixels_at_once in (1, 50, 17 * 22):
-        monkeypatch.setattr(images, "STRIP_PIXELS", pixels_at_once)
-        assert read_image(image).tobytes() == whole.tobytes()
+    for orientation in range(1, 9):
+        image.getexif()[ORIENTATION] = orientation
+        monkeypatch.setattr(images, "TILE_PIXELS", 1000)
+        whole = read_image(image)
+        upright = ImageOps.exif_transpose(image)
+        assert whole.size == upright.size
+        if mode == "RGB":
+            assert whole.tobytes() == upright.tobytes()
+        for pixels_at_once in (1, 7, 50, 17 * 22):
+            monkeypatch.setattr(images, "TILE_PIXELS", pixels_at_once)
+            assert read_image(image).tobytes() == whole.tobytes()
 
 
 def test_exif_orientation_turns_the_image_upright() -> None:

@@ -6,6 +6,7 @@ Legend: N = images, R = stored side, S = input side of the network.
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,7 @@ FORMATS = (*UPLOAD_FORMATS, "TIFF", "GIF")
 TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 CROP_COUNTS = (1, 5, 10)
 MAX_FILE_BYTES = 256 * 2**20  # no photograph's file is larger
-STRIP_PIXELS = 1_000_000  # converted at a time
+TILE_PIXELS = 250_000  # converted at a time
 MAX_PIXELS = 64_000_000  # far above any photograph, far below a decompression bomb
 TURNS = {  # EXIF orientation -> the transposition that turns the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -34,6 +35,9 @@ TURNS = {  # EXIF orientation -> the transposition that turns the image upright
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+SIDEWAYS = (TURNS[5], TURNS[6], TURNS[7], TURNS[8])  # rows become columns
+LAST_ROW_FIRST = (TURNS[3], TURNS[4], TURNS[6], TURNS[7])
+LAST_COLUMN_FIRST = (TURNS[2], TURNS[3], TURNS[7], TURNS[8])
 
 
 class Preprocess(BaseModel):
@@ -91,8 +95,7 @@ def read_image(source: Path | bytes | Image.Image, name: str = "") -> Image.Imag
             raise ValueError(f"it has {image.width} x {image.height} pixels; at most {MAX_PIXELS:,} are read")
         if image.format == "TIFF":
             image.load()  # Pillow turns a TIFF upright itself, and only then removes its orientation
-        turn = TURNS.get(_orientation(image))
-        return _to_rgb(image if turn is None else image.transpose(turn))
+        return _to_rgb(image, TURNS.get(_orientation(image)))
     except FileNotFoundError:
         raise DataError(f"there is no image {label}") from None
     except Exception as error:  # Pillow's decoders raise almost anything on damaged files
@@ -105,6 +108,11 @@ def image_size(content: bytes) -> tuple[int, int]:
         return _open(content).size
     except Exception as error:  # Pillow's readers raise almost anything on damaged files
         raise DataError(f"cannot read the image: {_reason(error)}") from error
+
+
+def is_turned(image: Image.Image) -> bool:
+    """Return whether an image is turned upright when it is decoded."""
+    return _orientation(image) in TURNS
 
 
 def image_mode(content: bytes) -> str:
@@ -143,24 +151,38 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
-    """Convert an image in strips: the steps between need several times its memory."""
+def _to_rgb(image: Image.Image, turn: Image.Transpose | None) -> Image.Image:
+    """Convert an image in tiles and turn it upright: the steps between need several times its memory."""
     if image.mode == "F":
         raise ValueError("its pixels are floating-point numbers, which have no fixed range; save it as PNG")
-    if image.width * image.height <= STRIP_PIXELS:
-        return _strip_to_rgb(image)
+    if image.width * image.height <= TILE_PIXELS:
+        return _turned(_tile_to_rgb(image), turn)
     image.load()
     if image.mode == "RGB" and "transparency" not in image.info:
-        return image
-    whole = Image.new("RGB", image.size)
-    rows = max(1, STRIP_PIXELS // image.width)
-    for top in range(0, image.height, rows):
-        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
-        whole.paste(_strip_to_rgb(strip), (0, top))
+        return _turned(image, turn)
+    whole = Image.new("RGB", (image.height, image.width) if turn in SIDEWAYS else image.size)
+    for left, top, right, bottom in _tiles(image.width, image.height):
+        tile = _tile_to_rgb(image.crop((left, top, right, bottom)))
+        column = image.width - right if turn in LAST_COLUMN_FIRST else left
+        row = image.height - bottom if turn in LAST_ROW_FIRST else top
+        whole.paste(_turned(tile, turn), (row, column) if turn in SIDEWAYS else (column, row))
     return whole
 
 
-def _strip_to_rgb(image: Image.Image) -> Image.Image:
+def _tiles(width: int, height: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut an image into boxes of at most TILE_PIXELS: whole rows, if they are not longer than that."""
+    columns = min(width, TILE_PIXELS)
+    rows = TILE_PIXELS // columns
+    for top in range(0, height, rows):
+        for left in range(0, width, columns):
+            yield left, top, min(left + columns, width), min(top + rows, height)
+
+
+def _turned(image: Image.Image, turn: Image.Transpose | None) -> Image.Image:
+    return image if turn is None else image.transpose(turn)
+
+
+def _tile_to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits a pixel: Pillow's own conversion clips nearly everything to white
         return Image.fromarray((np.asarray(image).astype(np.int64) // 257).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:

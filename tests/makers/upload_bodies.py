@@ -8,6 +8,7 @@ import zlib
 from prunus.images import Preprocess
 from prunus.serving.uploads.messages import Body, Task
 
+TURNED = b"Exif\0\0II*\0\x08\0\0\0" + struct.pack("<HHHIHHI", 1, 0x0112, 3, 1, 6, 0, 0)  # by a quarter
 PREPROCESS = Preprocess(size=8, resize=9, mean=(0.5, 0.4, 0.3), std=(0.5, 0.6, 0.7))
 
 
@@ -21,13 +22,16 @@ def body(*contents: bytes, client: str = "someone") -> Body:
     return Body(form(*contents), b"b", PREPROCESS, client)
 
 
-def task(max_pixels: int = 32_000_000, max_cost: float = 1e9, max_seconds: float = 10.0) -> Task:
+def task(
+    max_pixels: int = 32_000_000, max_cost: float = 1e9, max_seconds: float = 10.0, max_memory: int = 10**12
+) -> Task:
     return Task(
         boundary="b",
         preprocess=PREPROCESS,
         max_images=16,
         max_pixels=max_pixels,
         max_cost=max_cost,
+        max_memory=max_memory,
         max_seconds=max_seconds,
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from benchmarks.attackers import large_png, run_bmp, text_png
+from benchmarks.attackers import flat_webp, large_png, run_bmp, text_png
 from benchmarks.honest_clients import HEALTH, Client, Seen, honest_clients
 from benchmarks.process_family import cpu_seconds, family, memory_mb
 from benchmarks.service_attacks import MAX_MEMORY_MB, Memory, Phase, missed_targets, row_of
@@ -80,6 +80,10 @@ def test_the_images_of_the_attacks_are_what_they_claim() -> None:
     with Image.open(io.BytesIO(large_png(80, 40))) as image:
         assert (image.mode, image.size) == ("RGBA", (80, 40))
         image.load()
+    assert len(flat_webp(5656, 5656)) == 88
+    with Image.open(io.BytesIO(flat_webp(80, 40))) as image:
+        assert (image.format, image.mode, image.size, image.getexif()[0x0112]) == ("WEBP", "RGBA", (80, 40), 6)
+        assert image.getcolors() == [(80 * 40, (255, 0, 0, 128))]
 
 
 def test_an_honest_client_counts_a_stall_in_every_request_that_it_delays(tmp_path: Path) -> None:

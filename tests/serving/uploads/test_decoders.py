@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import struct
 import sys
@@ -12,26 +13,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from prunus.serving.refusals import Refusal
 from prunus.serving.uploads import decoders
+from prunus.serving.uploads import process as processes
 from prunus.serving.uploads.decoders import STOPPED, Decoders, Limits, check_answer
-from prunus.serving.uploads.decoding import TOO_SLOW, decode
+from prunus.serving.uploads.decoding import TOO_LARGE, TOO_SLOW, decode
 from prunus.serving.uploads.messages import Answer, Body, Decoded
 from prunus.serving.uploads.process import DecoderProcess
-from tests.makers.live_service import Live, live_service, picture, until
-from tests.makers.upload_bodies import body, flat_png, padded_jpeg, task
+from tests.makers.live_service import Live, encode, live_service, picture, until
+from tests.makers.upload_bodies import TURNED, body, flat_png, padded_jpeg, task
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 LARGE = flat_png(1500, 1000)  # never quick
 
 
 class CountedDecoders(Decoders):
-    """Decoders with one process for each lane, which count their restarts."""
+    """Decoders with one process for each lane by default, which count their restarts."""
 
-    def __init__(self, seconds: float = 10.0, pixels: int = 32_000_000) -> None:
+    def __init__(self, seconds: float = 10.0, pixels: int = 32_000_000, slow: int = 1) -> None:
         self.restarts = 0
-        super().__init__(Limits(16, pixels, seconds, 30.0), 1, self._count)
+        super().__init__(Limits(16, pixels, seconds, 30.0), slow, self._count)
 
     def _count(self) -> None:
         self.restarts += 1
@@ -245,6 +248,124 @@ def test_huge_images_have_a_process_of_their_own_that_ends_when_it_is_idle(monke
         assert tested.restarts == 0
 
     run(CountedDecoders, talk)
+
+
+def flat_webp(width: int, height: int, **options: object) -> bytes:
+    return encode([Image.new("RGBA", (width, height), (255, 0, 0, 128))], "WEBP", lossless=True, method=0, **options)
+
+
+@pytest.mark.slow
+def test_a_request_is_tried_twice_more_and_only_cpu_time_that_is_known_is_charged() -> None:
+    charged: list[float] = []
+    heavy = body(flat_png(3800, 3800))
+
+    async def talk(tested: CountedDecoders) -> None:
+        tested.on_cpu = lambda client, seconds: charged.append(seconds)
+        await the_process(tested, "slow")
+        request = asyncio.ensure_future(tested.decode(heavy))
+        killed: set[int] = set()
+        while len(killed) < 3:
+            for process in tested.slow.processes:
+                if process.jobs and process.was_ready and process.pid not in killed:
+                    os.kill(process.pid, signal.SIGKILL)
+                    killed.add(process.pid)
+            await asyncio.sleep(0.001)
+        assert await refusal_of(request) == (422, STOPPED)
+        assert tested.restarts == 3
+        assert sum(charged) < 1  # only the quick lane, which read the headers
+
+        slow = await the_process(tested, "slow")
+        request = asyncio.ensure_future(tested.decode(heavy))
+        await works_on(slow)
+        os.kill(slow.pid, signal.SIGXCPU)
+        assert await refusal_of(request) == (422, TOO_SLOW)
+        assert charged[-1] == 10.0
+
+    run(CountedDecoders, talk)
+
+
+@pytest.mark.slow
+def test_the_largest_webp_that_is_turned_upright_is_decoded_and_leaves_its_process_fit_for_others() -> None:
+    largest = body(flat_webp(5656, 5656, exif=TURNED))
+    photo = body(encode([Image.new("RGB", (6000, 4000), "red")], "WEBP", quality=30, method=0))
+
+    async def talk(tested: CountedDecoders) -> None:
+        for sent in (largest, photo, largest, photo):
+            assert_right(await tested.decode(sent), sent)
+        assert tested.restarts == 0
+
+    run(CountedDecoders, talk)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of another process")
+def test_a_request_that_finds_too_little_memory_is_decoded_by_a_fresh_process() -> None:
+    photo = body(flat_webp(3200, 3100))
+
+    async def talk(tested: CountedDecoders) -> None:
+        slow = await the_process(tested, "slow")
+        size = int(Path(f"/proc/{slow.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.prlimit(slow.pid, resource.RLIMIT_AS, (size + 50_000_000, size + 50_000_000))
+        assert_right(await tested.decode(photo), photo)
+        assert tested.restarts == 1
+        assert_right(await tested.decode(photo), photo)
+        assert tested.restarts == 1
+
+    run(CountedDecoders, talk)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit memory")
+def test_a_request_that_never_fits_in_memory_is_refused_and_its_processes_are_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    less = "import prunus.serving.uploads.restraint as restraint\nrestraint.PIXEL_BYTES = 1\nrun_decoder("
+    monkeypatch.setattr(processes, "PROGRAM", processes.PROGRAM.replace("run_decoder(", less))
+    turned = body(flat_png(3500, 3500))
+
+    async def talk(tested: CountedDecoders) -> None:
+        assert await refusal_of(tested.decode(body(flat_webp(5656, 5656)))) == (413, TOO_LARGE)
+        while tested.restarts < 2:
+            await asyncio.sleep(0.01)
+        assert_right(await tested.decode(turned), turned)
+        assert tested.restarts == 2
+
+    run(CountedDecoders, talk)
+
+
+@pytest.mark.slow
+def test_photographs_wait_while_they_and_a_huge_image_would_take_too_much_memory() -> None:
+    huge = body(flat_webp(5656, 5656), client="huge")
+    photos = [body(flat_png(3800, 3800), client=str(number)) for number in range(2)]
+
+    async def talk(tested: CountedDecoders) -> None:
+        slow = await the_process(tested, "slow")
+        os.kill(slow.pid, signal.SIGSTOP)
+        requests = [asyncio.ensure_future(tested.decode(photo)) for photo in photos]
+        while len(tested.slow.processes) < 2 or not tested.slow.processes[1].jobs:
+            await asyncio.sleep(0.01)  # without a huge image, both are decoded at once
+        os.kill(tested.slow.processes[1].pid, signal.SIGSTOP)
+        waiting = asyncio.ensure_future(tested.decode(huge))
+        while not tested.huge.queue:
+            await asyncio.sleep(0.01)
+        assert not tested.huge.processes
+        os.kill(tested.slow.processes[1].pid, signal.SIGCONT)
+        alone = await the_process(tested, "huge")  # beside the photograph that is still being decoded
+        await works_on(alone)
+        os.kill(alone.pid, signal.SIGSTOP)
+        requests.append(asyncio.ensure_future(tested.decode(photos[1])))
+        while not tested.slow.queue:
+            await asyncio.sleep(0.01)
+        os.kill(alone.pid, signal.SIGCONT)
+        assert_right(await waiting, huge)
+        while tested.slow.queue:
+            await asyncio.sleep(0.01)  # the other photograph is still stopped
+        os.kill(slow.pid, signal.SIGCONT)
+        for found, sent in zip(await asyncio.gather(*requests), [*photos, photos[1]], strict=True):
+            assert_right(found, sent)
+        assert tested.restarts == 0
+
+    run(lambda: CountedDecoders(slow=2), talk)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from prunus.images import crop_windows, read_image
 from prunus.serving.uploads import decoding
 from prunus.serving.uploads.decoders import QUICK_COST, SMALL_BYTES
 from prunus.serving.uploads.decoding import decode, inflated_bytes
+from prunus.serving.uploads.pictures import open_picture
 from tests.makers.live_service import Live, encode, picture, scan_bomb
 from tests.makers.upload_bodies import PREPROCESS, chunk, flat_png, form, rle_bmp, task
 
-TURNED = b"Exif\0\0II*\0\x08\0\0\0" + struct.pack("<HHHIHHI", 1, 0x0112, 3, 1, 6, 0, 0)
 HONEST = {
     "png": picture(1),
     "jpeg": picture(2, "JPEG", side=300),
@@ -141,4 +141,28 @@ def test_images_that_take_too_much_memory_are_refused(place: str, monkeypatch: p
 
     monkeypatch.setattr(place, run_out)
     answer, _ = decode(task(), form(picture(1)))
-    assert (answer.status, answer.message) == (413, decoding.TOO_LARGE)
+    assert (answer.status, answer.message, answer.exhausted) == (413, decoding.TOO_LARGE, True)
+
+
+def test_the_pixels_of_several_webps_are_counted_before_they_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[bytes] = []
+
+    def note(content: bytes, label: str, max_pixels: int) -> object:
+        opened.append(content)
+        return open_picture(content, label, max_pixels)
+
+    monkeypatch.setattr(decoding, "open_picture", note)
+    one = picture(1, "WEBP", side=50)
+    assert decode(task(max_pixels=5_000), form(one, one))[0].status == 0
+    answer, _ = decode(task(max_pixels=4_999), form(one, one))
+    assert (answer.status, len(opened)) == (413, 3)
+    assert "the images have 5,000 pixels together; at most 4,999 are allowed" in answer.message
+
+
+def test_a_webp_that_does_not_fit_in_memory_is_no_damaged_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prunus.serving.uploads.formats.webp.CANVAS_BYTES", 2**50)
+    damaged = picture(1, "WEBP", side=50)[:60]
+    answer, _ = decode(task(), form(damaged))
+    assert (answer.status, answer.exhausted) == (413, True)
+    answer, _ = decode(task(max_pixels=2_499), form(damaged))
+    assert (answer.status, answer.exhausted, "has 2,500 pixels" in answer.message) == (413, False, True)

@@ -35,7 +35,7 @@ def test_requests_are_answered_in_order_and_the_end_is_reported_once() -> None:
         await process.start(1_000_000, 1)
         assert not process.was_ready
         for contents in ([picture(1)], [b"text"], [picture(1), picture(2)]):
-            process.send(Job(body(*contents), asyncio.get_running_loop().create_future(), 0.0, 1.0), task())
+            process.send(Job(body(*contents), asyncio.get_running_loop().create_future(), 0.0, 1), task())
         while len(answers) < 3:
             await asyncio.sleep(0.01)
         assert process.was_ready

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Protocol
 
 import numpy as np
 
 from prunus.errors import PrunusError
 from prunus.serving.refusals import Refusal
 from prunus.serving.uploads.fairness import FairQueue
+from prunus.serving.uploads.memory import PHOTO_BYTES, image_budget
 from prunus.serving.uploads.messages import Answer, Body, Decoded, Task
 from prunus.serving.uploads.process import DecoderProcess, Job
 
@@ -30,6 +32,7 @@ START_SECONDS = 60.0
 WATCH_SECONDS = 1.0  # between looks at processes that take too long
 QUICK_WALL_SECONDS = 5.0
 ANY_COST = 1e9
+ANY_BYTES = 1 << 62
 MAX_DEATHS = 3  # whatever ends the processes of both lanes at once must not cost anybody an answer
 STOPPED = "the images could not be decoded: the decoder stopped; save them again as standard JPEG or PNG files"
 TOO_SLOW = "the request takes too long to decode; save its images again as standard JPEG or PNG files"
@@ -55,36 +58,49 @@ class Pace:
     ahead: int
     seconds: float
     wall_seconds: float
+    max_cost: float
+    max_memory: int
+
+
+class Owner(Protocol):
+    """What a lane tells and asks the decoders that it belongs to."""
+
+    def answered(self, lane: Lane, job: Job, answer: Answer, content: bytes) -> None:
+        """Take the checked answer to a request and the bytes of its images."""
+
+    def died(self, job: Job, process: DecoderProcess) -> None:
+        """Take a request that was being decoded when its process ended."""
+
+    def restarted(self) -> None:
+        """Note that a process has ended and is replaced."""
+
+    def has_memory(self, lane: Lane, job: Job) -> bool:
+        """Return whether there is enough memory to begin with a request."""
+
+    def send_next(self) -> None:
+        """Begin with what fits in memory now that a request has ended."""
 
 
 class Lane:
-    """A fair queue and the processes that work on it.
+    """A fair queue and the processes that work on it."""
 
-    Args:
-        answered: called with a request, its checked answer and the bytes of its images.
-        died: called with a request that was being decoded when its process ended, and the process.
-        restarted: called when a process has ended and is replaced.
-    """
-
-    def __init__(
-        self,
-        limits: Limits,
-        pace: Pace,
-        answered: Callable[[Lane, Job, Answer, bytes], None],
-        died: Callable[[Job, DecoderProcess], None],
-        restarted: Callable[[], None],
-    ) -> None:
+    def __init__(self, limits: Limits, pace: Pace, owner: Owner) -> None:
         self.queue: FairQueue[Job] = FairQueue()
         self.processes: list[DecoderProcess] = []
         self._limits, self._pace = limits, pace
-        self._on_answer, self._on_death, self._on_restart = answered, died, restarted
+        self._owner = owner
         self._starts: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def add(self, job: Job) -> None:
         """Queue a request."""
         self.queue.push(job, job.body.client, job.cost)
-        self._send_next()
+        self.send_next()
+
+    @property
+    def memory(self) -> int:
+        """Return the expected bytes of all requests that are being decoded."""
+        return sum(job.memory for process in self.processes for job in process.jobs)
 
     async def grow(self, delay: float = 0.0) -> None:
         """Start another process."""
@@ -98,7 +114,7 @@ class Lane:
         self.processes.append(process)
         if self._closed:
             process.close()
-        self._send_next()
+        self.send_next()
 
     def look(self, now: float) -> None:
         """End processes that have worked on one request for too long, and those that are no longer needed."""
@@ -123,8 +139,9 @@ class Lane:
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)
 
-    def _send_next(self) -> None:
-        while self.queue:
+    def send_next(self) -> None:
+        """Send requests to free processes, and start another process if there is none."""
+        while self.queue and self._owner.has_memory(self, self.queue.first()):
             process = self._free_process(len(self.queue.first().body.content))
             if process is None:
                 if not self._starts and len(self.processes) < self._pace.processes:
@@ -134,7 +151,7 @@ class Lane:
             process.send(job, self._task(job))
 
     def _free_process(self, length: int) -> DecoderProcess | None:
-        alive = [process for process in self.processes if not process.has_ended]
+        alive = [process for process in self.processes if not process.has_ended and not process.is_spent]
         for process in sorted(alive, key=lambda process: (not process.was_ready, len(process.jobs))):
             ahead = sum(len(job.body.content) for job in process.jobs)
             if not process.jobs or (len(process.jobs) < self._pace.ahead and ahead + length <= AHEAD_BYTES):
@@ -147,7 +164,8 @@ class Lane:
             preprocess=job.body.preprocess,
             max_images=self._limits.images,
             max_pixels=self._limits.pixels,
-            max_cost=job.max_cost,
+            max_cost=self._pace.max_cost,
+            max_memory=self._pace.max_memory,
             max_seconds=self._pace.seconds,
         )
 
@@ -160,29 +178,32 @@ class Lane:
         job = process.jobs.popleft()
         job.process = None
         self.queue.charge(job.body.client, answer.seconds - job.cost)
+        if answer.exhausted:  # whatever still holds its memory ends with it
+            process.is_spent = True
+            process.kill()
         if not job.answer.done():
-            self._on_answer(self, job, answer, content)
-        self._send_next()
+            self._owner.answered(self, job, answer, content)
+        self._owner.send_next()
 
     def _ended(self, process: DecoderProcess) -> None:
         if self._closed or process not in self.processes:  # it was ended because it was no longer needed
             return
         self.processes.remove(process)
-        self._on_restart()
-        working = process.jobs[0] if process.jobs and process.was_ready else None
+        self._owner.restarted()
+        working = process.jobs[0] if process.jobs and process.was_ready and not process.is_spent else None
         for job in process.jobs:
             job.process = None
             if job.answer.done():
                 continue
             if job is working:
-                self._on_death(job, process)
+                self._owner.died(job, process)
             else:  # sent ahead: it had not begun
                 self.queue.push(job, job.body.client, job.cost)
         if not process.was_ready:
             self._start(self.grow(RETRY_SECONDS))
         elif len(self.processes) < self._pace.kept:
             self._start(self.grow())
-        self._send_next()
+        self._owner.send_next()
 
 
 class Decoders:
@@ -195,11 +216,13 @@ class Decoders:
 
     def __init__(self, limits: Limits, slow: int, restarted: Callable[[], None] = lambda: None) -> None:
         paces = (
-            Pace(1, 1, 0, AHEAD, QUICK_SECONDS, QUICK_WALL_SECONDS),
-            Pace(1, slow, 10, 1, limits.seconds, limits.wall_seconds),
-            Pace(0, 1, 15, 1, limits.seconds, limits.wall_seconds),
+            Pace(1, 1, 0, AHEAD, QUICK_SECONDS, QUICK_WALL_SECONDS, QUICK_COST, PHOTO_BYTES),
+            Pace(1, slow, 10, 1, limits.seconds, limits.wall_seconds, PHOTO_COST, PHOTO_BYTES),
+            Pace(0, 1, 15, 1, limits.seconds, limits.wall_seconds, ANY_COST, ANY_BYTES),
         )
-        self._lanes = [Lane(limits, pace, self._answered, self._died, restarted) for pace in paces]
+        self._lanes = [Lane(limits, pace, self) for pace in paces]
+        self.restarted = restarted
+        self._budget = image_budget(limits.pixels, slow)
         self.quick, self.slow, self.huge = self._lanes
         self.on_cpu: Callable[[Hashable, float], None] = lambda client, seconds: None
         self._seconds = limits.seconds
@@ -227,10 +250,10 @@ class Decoders:
         """Return the images of a request, or raise a refusal; a request that is cancelled is not decoded."""
         answer: asyncio.Future[Decoded] = asyncio.get_running_loop().create_future()
         if len(body.content) <= SMALL_BYTES:
-            job = Job(body, answer, REQUEST_GUESS + len(body.content) * BYTE_GUESS, QUICK_COST)
+            job = Job(body, answer, REQUEST_GUESS + len(body.content) * BYTE_GUESS, PHOTO_BYTES)
             self.quick.add(job)
         else:
-            job = Job(body, answer, len(body.content) * BYTE_GUESS, PHOTO_COST)
+            job = Job(body, answer, len(body.content) * BYTE_GUESS, PHOTO_BYTES)
             self.slow.add(job)
         try:
             return await answer
@@ -242,6 +265,7 @@ class Decoders:
         if job.process is None:
             for lane in self._lanes:
                 lane.queue.discard(job)
+            self.send_next()
         else:
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_work_on, job)
 
@@ -256,11 +280,33 @@ class Decoders:
             lane.look(loop.time())
         self._watch = loop.call_later(WATCH_SECONDS, self._look)
 
-    def _answered(self, lane: Lane, job: Job, answer: Answer, content: bytes) -> None:
+    def has_memory(self, lane: Lane, job: Job) -> bool:
+        """Return whether there is enough memory to begin with a request.
+
+        A huge image that waits for memory claims it before the next photographs. One photograph fits beside any.
+        """
+        used = self.slow.memory
+        if lane is self.quick or not used:
+            return True
+        if lane is self.slow:
+            used += self.huge.memory or (self.huge.queue.first().memory if self.huge.queue else 0)
+        return used + job.memory <= self._budget
+
+    def send_next(self) -> None:
+        """Begin with what fits in memory now that a request has ended."""
+        for lane in reversed(self._lanes):
+            lane.send_next()
+
+    def answered(self, lane: Lane, job: Job, answer: Answer, content: bytes) -> None:
+        """Take the checked answer to a request and the bytes of its images."""
         self.on_cpu(job.body.client, answer.seconds)
         if answer.cost and (lane is self.quick or not answer.status):
-            job.cost, job.max_cost = answer.cost, ANY_COST
-            (self.slow if answer.cost <= PHOTO_COST or answer.status else self.huge).add(job)
+            is_huge = not answer.status and (answer.cost > PHOTO_COST or answer.memory > PHOTO_BYTES)
+            job.cost, job.memory = answer.cost, answer.memory or PHOTO_BYTES
+            (self.huge if is_huge else self.slow).add(job)
+        elif answer.exhausted and not job.exhausted:  # a fresh process may have more memory than this one had left
+            job.exhausted = True
+            (self.huge if lane is self.huge else self.slow).add(job)
         elif answer.status:
             job.answer.set_exception(Refusal(answer.status, answer.message))
         else:
@@ -268,14 +314,16 @@ class Decoders:
             images = np.frombuffer(content, np.float32).reshape(len(answer.names), 3, side, side)
             job.answer.set_result(Decoded(answer.names, list(images), answer.seconds))
 
-    def _died(self, job: Job, process: DecoderProcess) -> None:
+    def died(self, job: Job, process: DecoderProcess) -> None:
+        """Take a request that was being decoded when its process ended."""
         job.deaths += 1
-        self.on_cpu(job.body.client, self._seconds)
+        if process.used_up_its_time:
+            self.on_cpu(job.body.client, self._seconds)
         if process.used_up_its_time or job.deaths == MAX_DEATHS:
             message = TOO_SLOW if process.used_up_its_time else STOPPED
             job.answer.set_exception(Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, message))
         else:
-            job.max_cost = PHOTO_COST
+            job.memory = PHOTO_BYTES
             self.slow.add(job)
 
 

@@ -10,11 +10,13 @@ import numpy as np
 from PIL import Image
 
 from prunus.serving.refusals import Refusal
+from prunus.serving.uploads.formats.scans import count_scans
+from prunus.serving.uploads.formats.webp import canvas_pixels
+from prunus.serving.uploads.memory import BODY_COPIES, expected_bytes, largest_bytes
 from prunus.serving.uploads.messages import Answer, Task
 from prunus.serving.uploads.parsing import Upload, split_uploads
 from prunus.serving.uploads.pictures import label_of, open_picture, prepare
 from prunus.serving.uploads.restraint import OutOfTime, cpu_limit
-from prunus.serving.uploads.scans import count_scans
 
 PIXEL_SECONDS = 16e-9  # for one pass over one pixel
 BYTE_SECONDS = 4e-9
@@ -29,11 +31,12 @@ TOO_LARGE = "the request takes too much memory to decode; send smaller or fewer 
 
 @dataclass(frozen=True)
 class Opened:
-    """An image of which only the header was read, and the seconds that decoding it is expected to take."""
+    """An image of which only the header was read, and the seconds and bytes that decoding it is expected to take."""
 
     picture: Image.Image
     label: str
     cost: float
+    memory: int
 
 
 def decode(task: Task, body: bytes) -> tuple[Answer, bytes]:
@@ -44,8 +47,9 @@ def decode(task: Task, body: bytes) -> tuple[Answer, bytes]:
             uploads = split_uploads(body, task.boundary.encode("latin-1"), task.max_images)
             opened = _open_all(uploads, task.max_pixels)
         cost = sum(image.cost for image in opened)
-        if cost > task.max_cost:
-            return Answer(cost=cost, seconds=time.process_time() - start), b""
+        memory = max(image.memory for image in opened) + BODY_COPIES * len(body)
+        if cost > task.max_cost or memory > task.max_memory:
+            return Answer(cost=cost, memory=memory, seconds=time.process_time() - start), b""
         with cpu_limit(min(task.max_seconds, LEAST_SECONDS + LENIENCY * cost)):
             content = _prepare_all(opened, task)
         names = [upload.name for upload in uploads]
@@ -55,7 +59,7 @@ def decode(task: Task, body: bytes) -> tuple[Answer, bytes]:
     except OutOfTime:
         answer = Answer(status=HTTPStatus.UNPROCESSABLE_ENTITY, message=TOO_SLOW, cost=LEAST_SECONDS)
     except MemoryError:
-        answer = Answer(status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message=TOO_LARGE)
+        answer = Answer(status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message=TOO_LARGE, exhausted=True)
     return answer.model_copy(update={"seconds": time.process_time() - start}), b""
 
 
@@ -65,6 +69,9 @@ def _open_all(uploads: list[Upload], max_pixels: int) -> list[Opened]:
     pixels = inflated = 0
     for number, upload in enumerate(uploads):
         label = label_of(number, len(uploads), upload)
+        claimed = canvas_pixels(upload.content)  # of a WebP, which allocates them when it is opened
+        if claimed <= max_pixels < pixels + claimed:
+            raise _too_much(f"{pixels + claimed:,} pixels together", f"{max_pixels:,}")
         picture = open_picture(upload.content, label, max_pixels)
         pixels += picture.width * picture.height
         inflated += inflated_bytes(picture, upload.content)
@@ -72,7 +79,10 @@ def _open_all(uploads: list[Upload], max_pixels: int) -> list[Opened]:
             raise _too_much(f"{pixels:,} pixels together", f"{max_pixels:,}")
         if inflated > INFLATED_BYTES * max_pixels:
             raise _too_much(f"{inflated:,} bytes when they are inflated", f"{INFLATED_BYTES * max_pixels:,}")
-        opened.append(Opened(picture, label, expected_seconds(picture, upload.content)))
+        cost, memory = expected_seconds(picture, upload.content), expected_bytes(picture, upload.content)
+        if memory > largest_bytes(max_pixels):
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
+        opened.append(Opened(picture, label, cost, memory))
     return opened
 
 

@@ -43,6 +43,7 @@ class Task(BaseModel):
     Args:
         boundary: of the form data, in Latin-1.
         max_cost: images that are expected to take more seconds are not decoded, and their cost is returned.
+        max_memory: images that are expected to take more bytes are not decoded either.
         max_seconds: CPU time after which decoding stops.
     """
 
@@ -53,6 +54,7 @@ class Task(BaseModel):
     max_images: int
     max_pixels: int
     max_cost: float
+    max_memory: int
     max_seconds: float
 
 
@@ -62,6 +64,8 @@ class Answer(BaseModel):
     Args:
         status: HTTP status of a refusal, or 0.
         cost: expected seconds of images that were not decoded, or 0; with a status, if the CPU time was used up.
+        memory: expected bytes of images that were not decoded, or 0.
+        exhausted: whether the process ran out of memory; it should decode nothing else.
         seconds: CPU time that was used.
     """
 
@@ -70,6 +74,8 @@ class Answer(BaseModel):
     status: int = 0
     message: str = ""
     cost: float = 0.0
+    memory: int = 0
+    exhausted: bool = False
     seconds: float = 0.0
     names: list[str] = []
 

@@ -4,14 +4,16 @@ import io
 from http import HTTPStatus
 
 from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL.WebPImagePlugin import WebPImageFile
 
 from prunus.arrays import Floats
 from prunus.errors import DataError
 from prunus.images import UPLOAD_FORMATS, Preprocess, crop_windows, read_image
 from prunus.serving.refusals import Refusal
-from prunus.serving.uploads.chunks import strip_png
+from prunus.serving.uploads.formats.chunks import strip_png
+from prunus.serving.uploads.formats.scans import count_scans
+from prunus.serving.uploads.formats.webp import canvas_pixels, decode_webp, lacked_memory
 from prunus.serving.uploads.parsing import Upload
-from prunus.serving.uploads.scans import count_scans
 
 ANIMATED = ("PNG", "WEBP")  # a JPEG with several pictures is a photograph of a phone: the first one is used
 MAX_SCANS = 100  # encoders write about 10
@@ -28,11 +30,13 @@ PNG_END = b"IEND\xaeB`\x82"  # name and checksum of the last chunk, which is alw
 def prepare(picture: Image.Image, label: str, preprocess: Preprocess) -> Floats:
     """Decode one open file as a predictor does, to shape (3, S, S)."""
     try:
-        image = read_image(picture, label)
+        image = read_image(decode_webp(picture) if isinstance(picture, WebPImageFile) else picture, label)
     except DataError as error:
         if isinstance(error.__cause__, MemoryError):
-            raise error.__cause__ from None
+            raise MemoryError from None  # a new one: its own cause would form a cycle, which keeps the pixels in memory
         raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+    except (EOFError, OSError, ValueError) as error:
+        raise _unreadable(label, error) from error
     window = crop_windows(preprocess.resize, preprocess.size, 1)[0]
     return preprocess.normalize(preprocess.crop(preprocess.store(image), *window))
 
@@ -46,13 +50,16 @@ def open_picture(content: bytes, label: str, max_pixels: int) -> ImageFile.Image
         animated = picture.format in ANIMATED and bool(getattr(picture, "is_animated", False))
     except UnidentifiedImageError:
         raise _not_an_image(label) from None
-    except MemoryError:  # a WebP allocates its pixels when it is opened
-        raise _too_many_pixels(label, "more pixels than fit in memory", max_pixels) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_many_pixels(label, "far more pixels", max_pixels) from None
+    except MemoryError:
+        raise
     except Exception as error:  # Pillow's readers raise almost anything on damaged files
-        reason = str(error) or type(error).__name__
-        raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"cannot read {label}: {reason}") from error
+        if (pixels := canvas_pixels(content)) > max_pixels:
+            raise _too_many_pixels(label, f"{pixels:,} pixels", max_pixels) from None
+        if lacked_memory(error, content):
+            raise MemoryError from None
+        raise _unreadable(label, error) from error
     if picture.width * picture.height > max_pixels:
         raise _too_many_pixels(label, f"{picture.width} x {picture.height} pixels", max_pixels)
     if animated:
@@ -88,6 +95,11 @@ def _check_scans(content: bytes, label: str, pixels: int, max_pixels: int) -> No
             HTTPStatus.UNPROCESSABLE_ENTITY,
             f"{label} has {scans:,} JPEG scans; at most {most} are allowed: save it again as a standard JPEG",
         )
+
+
+def _unreadable(label: str, error: Exception) -> Refusal:
+    reason = str(error) or type(error).__name__
+    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"cannot read {label}: {reason}")
 
 
 def _not_an_image(label: str) -> Refusal:

@@ -35,8 +35,9 @@ class Job:
     body: Body
     answer: asyncio.Future[Decoded]
     cost: float  # expected seconds
-    max_cost: float  # above which it is not decoded yet
+    memory: int  # expected bytes
     deaths: int = 0  # processes that ended while they decoded it
+    exhausted: bool = False  # a process ran out of memory while it decoded it
     process: DecoderProcess | None = field(default=None, repr=False)
 
 
@@ -53,6 +54,7 @@ class DecoderProcess(asyncio.Protocol):
     ) -> None:
         self.jobs: deque[Job] = deque()
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_spent = False  # it is being ended, and works on nothing
         self.since = 0.0  # when the first of the jobs began, or the last one ended
         self._answered = answered
         self._ended = ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prunus.serving.uploads.scans import count_scans
+from prunus.serving.uploads.formats.scans import count_scans
 from tests.makers.live_service import picture, scan_bomb
 
 USUAL = picture(1, "JPEG", side=64)

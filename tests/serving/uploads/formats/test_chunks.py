@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from prunus.images import read_image
-from prunus.serving.uploads.chunks import strip_png
+from prunus.serving.uploads.formats.chunks import strip_png
 from tests.makers.live_service import Live, picture
 from tests.makers.upload_bodies import chunk, with_chunks
 

@@ -1,0 +1,1 @@
+"""What single image formats need before and while they are decoded."""
