@@ -133,7 +133,7 @@ def questions_for(predictor: Predictor, images: Sequence[bytes]) -> list[Questio
     questions = []
     for image in images:
         for domain in predictor.domains:
-            answer = [(guess.label, guess.probability) for guess in predictor.predict(image, domain)]
+            answer = [(guess.label, guess.probability) for guess in predictor.predict(image, domain)[0].predictions]
             questions.append(Question(form_request(f"/predict/{domain}", "image", image), answer))
     return questions
 

@@ -73,7 +73,7 @@ def make_questions(model: Path) -> list[Question]:
             contents = [file.read(name) for name in names[:: max(1, len(names) // IMAGES)][:IMAGES]]
         questions = []
         for content in contents:
-            answer = [(guess.label, guess.probability) for guess in predictor.predict(content, domain)]
+            answer = [(guess.label, guess.probability) for guess in predictor.predict(content, domain)[0].predictions]
             questions.append(Question(form_request(f"/predict/{domain}", "image", content), answer))
         by_domain.append(questions)
     return [question for turn in zip(*by_domain, strict=True) for question in turn]

@@ -62,7 +62,7 @@ def valid_questions(path: Path) -> list[Question]:
     questions = []
     for domain in predictor.domains:
         content = picture(rng, "PNG")
-        answer = [(guess.label, guess.probability) for guess in predictor.predict(content, domain)]
+        answer = [(guess.label, guess.probability) for guess in predictor.predict(content, domain)[0].predictions]
         questions.append(Question(form_request(f"/predict/{domain}", "x", content), answer))
     return questions
 
