@@ -78,7 +78,7 @@ def test_every_command_is_in_exactly_one_group() -> None:
         for _, function in inspect.getmembers(module, inspect.isfunction)
         if "Example: prunus" in (function.__doc__ or "")
     }
-    assert len(grouped) == len(set(grouped)) == 21
+    assert len(grouped) == len(set(grouped)) == 22
     assert set(grouped) == written
 
 

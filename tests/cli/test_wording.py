@@ -11,10 +11,17 @@ from prunus.cli.wording import on_command_line
 
 ROOT = Path(prunus.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
-# texts for a command line or a page: those of other programs, the service's, model cards, reports, and next steps
+# texts for a command line or a page: of other programs, the service, model cards, reports, recipes, and next steps
 OTHERS = {
     *("parallel/joining.py", "comparison/cluster.py", "serving/guarding/hosts.py"),
-    *("report/card.py", "report/tables.py", "report/page/contents.py", "report/page/reading.py", "verbs/train.py"),
+    *(
+        "report/card.py",
+        "report/tables.py",
+        "report/page/contents.py",
+        "report/page/reading.py",
+        "verbs/train.py",
+        "drafting/draft.py",
+    ),
 }
 
 
