@@ -8,12 +8,16 @@ RETRY_SECONDS = 1
 
 
 class Refusal(Exception):  # noqa: N818  # not a failure of the service
-    """A request that is refused; `hang_up` also closes the connection, because its rest is not read."""
+    """A request that is refused; `hang_up` also closes the connection, because its rest is not read.
+
+    It is sent after `delay` seconds.
+    """
 
     def __init__(self, status: int, message: str, hang_up: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.message = shown(message)  # it may name an uploaded file, and clients print it
+        self.delay = 0.0
         self.headers: dict[str, str] = {}
         if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
             self.headers["Retry-After"] = str(RETRY_SECONDS)

@@ -53,9 +53,12 @@ class Service:
 
 def make_service(name: str, predictor: Predictor, settings: ServeSettings, examples: Examples) -> Service:
     """Build a service for a model."""
-    admission = Admission(settings.max_queue, settings.max_held_bytes, settings.min_bytes_per_second)
+    side = max(entry.preprocess.size for entry in predictor.bundle.manifest.domains.values())
+    largest = settings.max_upload_bytes + settings.max_images * 3 * side**2  # a request of the largest size always fits
+    max_bytes = max(settings.max_held_bytes, largest)
+    admission = Admission(settings.max_queue, max_bytes, settings.min_bytes_per_second)
     batcher = Batcher(
-        ranking_with(predictor, settings.batch_images),
+        ranking_with(predictor),
         settings.batch_images,
         settings.batch_ms / 1000,
         admission.expects_more,

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from prunus.arrays import Floats
 from prunus.images import read_image
-from prunus.serving.computing.ranking import Job, Ranked, order_classes, ranking_with
-from prunus.serving.uploads.messages import Decoded
+from prunus.serving.computing.ranking import order_classes, ranking_with
 from tests.makers.live_service import GatedPredictor, picture, write_model
 
 
@@ -22,19 +22,29 @@ def test_classes_are_sorted_by_probability_and_ties_by_number() -> None:
 def test_a_batch_of_mixed_domains_gets_a_predictors_answers(tmp_path: Path) -> None:
     predictor = GatedPredictor(write_model(tmp_path / "model.prunus"))
     preprocess = predictor.bundle.manifest.domains["birds"].preprocess
-
-    def decoded(*seeds: int) -> Decoded:
-        stored = [preprocess.store(read_image(picture(seed))) for seed in seeds]
-        return Decoded([str(seed) for seed in seeds], [preprocess.normalize(image) for image in stored])
-
-    jobs = [Job(decoded(1, 2), "birds"), Job(decoded(), "birds"), Job(decoded(3), "flowers")]
-    first, empty, second = ranking_with(predictor, batch_images=2)(jobs)
+    seeds, domains = (1, 2, 3), ["birds", "birds", "flowers"]
+    rankings = ranking_with(predictor)([preprocess.store(read_image(picture(seed))) for seed in seeds], domains)
     assert predictor.seen == 3
-    assert empty == Ranked([], [])
-    for ranked, domain, seeds in ((first, "birds", (1, 2)), (second, "flowers", (3,))):
-        assert isinstance(ranked, Ranked)
-        assert ranked.names == [str(seed) for seed in seeds]
-        for ranking, seed in zip(ranked.rankings, seeds, strict=True):
-            (expected,) = predictor.predict(picture(seed), domain)
-            assert [("x", "y", "z")[number] for number in ranking.classes] == [best.label for best in expected]
-            np.testing.assert_allclose(ranking.probabilities, [best.probability for best in expected], atol=1e-6)
+    for ranking, seed, domain in zip(rankings, seeds, domains, strict=True):
+        (expected,) = predictor.predict(picture(seed), domain)
+        assert [("x", "y", "z")[number] for number in ranking.classes] == [best.label for best in expected]
+        np.testing.assert_allclose(ranking.probabilities, [best.probability for best in expected], atol=1e-6)
+
+
+@pytest.mark.parametrize("different", [False, True])
+def test_images_are_normalized_to_the_same_bits_as_by_a_predictor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, different: bool
+) -> None:
+    predictor = GatedPredictor(write_model(tmp_path / "model.prunus"))
+    entries = predictor.bundle.manifest.domains
+    if different:
+        other = entries["flowers"].preprocess.model_copy(update={"mean": (0.1, 0.2, 0.3)})
+        monkeypatch.setitem(entries, "flowers", entries["flowers"].model_copy(update={"preprocess": other}))
+    seen: list[Floats] = []
+    monkeypatch.setattr(predictor, "logits", lambda images, names: [seen.append(images), np.zeros((len(images), 3))][1])
+    domains = ["birds", "flowers", "birds"]
+    stored = [entries[name].preprocess.store(read_image(picture(seed))) for seed, name in enumerate(domains)]
+    ranking_with(predictor)(stored, domains)
+    for found, image, name in zip(seen[0], stored, domains, strict=True):
+        assert found.dtype == np.float32
+        assert found.tobytes() == entries[name].preprocess.normalize(image).tobytes()

@@ -1,26 +1,36 @@
-"""Classify the decoded requests of a batch, outside the event loop.
+"""Classify the decoded images of a batch, outside the event loop.
 
-Legend: K = classes.
+Legend: N = images, K = classes, S = side.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from prunus.arrays import Floats
+from prunus.arrays import Bytes, Floats
 from prunus.probabilities import softmax
 from prunus.runtime.predictor import Predictor
-from prunus.serving.refusals import Refusal
 from prunus.serving.uploads.messages import Decoded
+
+
+def _ignore() -> None:
+    pass
 
 
 @dataclass(frozen=True)
 class Job:
-    """A request: its decoded images and their domain."""
+    """A request: its decoded images and their domain.
+
+    Args:
+        client: clients with different values take turns.
+        begins: called when the first of its images is computed.
+    """
 
     decoded: Decoded
     domain: str
+    client: Hashable = None
+    begins: Callable[[], None] = _ignore
 
 
 @dataclass(frozen=True)
@@ -39,21 +49,23 @@ class Ranked:
     rankings: list[Ranking]
 
 
-Outcome = Ranked | Refusal
-Work = Callable[[Sequence[Job]], list[Outcome]]
+Work = Callable[[Sequence[Bytes], Sequence[str]], list[Ranking]]  # the images of a batch and their domains
 
 
-def ranking_with(predictor: Predictor, batch_images: int) -> Work:
-    """Return a function that classifies requests of mixed domains together."""
+def ranking_with(predictor: Predictor) -> Work:
+    """Return a function that classifies images of mixed domains together."""
+    preprocess = {name: entry.preprocess for name, entry in predictor.bundle.manifest.domains.items()}
 
-    def work(jobs: Sequence[Job]) -> list[Outcome]:
-        pairs = [(image, job.domain) for job in jobs for image in job.decoded.images]
-        rankings: list[Ranking] = []
-        for start in range(0, len(pairs), batch_images):
-            images, domains = zip(*pairs[start : start + batch_images], strict=True)
-            rankings += map(order_classes, predictor.logits(np.stack(images), list(domains)))
-        rest = iter(rankings)
-        return [Ranked(job.decoded.names, [next(rest) for _ in job.decoded.images]) for job in jobs]
+    def work(images: Sequence[Bytes], domains: Sequence[str]) -> list[Ranking]:
+        names = list(domains)
+        first = preprocess[names[0]]
+        if all(preprocess[name] == first for name in set(names)):
+            images_N3SS = first.normalize(np.stack(images))
+        else:
+            images_N3SS = np.stack(
+                [preprocess[name].normalize(image) for image, name in zip(images, names, strict=True)]
+            )
+        return [order_classes(logits_K) for logits_K in predictor.logits(images_N3SS, names)]
 
     return work
 

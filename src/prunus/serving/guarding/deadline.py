@@ -40,14 +40,15 @@ class Deadline:
         if asyncio.get_running_loop().time() > due + LATE_SECONDS:  # the process was suspended: start again
             self._start_timer()
         else:
-            self._interrupt(self.refusal)
+            self.interrupt(self.refusal)
 
     def watch(self, wait_for_end: Callable[[], Awaitable[object]], refusal: Refusal) -> None:
         """Interrupt the task as well when an awaitable ends, such as the connection."""
         self._watch = asyncio.ensure_future(wait_for_end())
-        self._watch.add_done_callback(lambda watch: None if watch.cancelled() else self._interrupt(refusal))
+        self._watch.add_done_callback(lambda watch: None if watch.cancelled() else self.interrupt(refusal))
 
-    def _interrupt(self, refusal: Refusal) -> None:
+    def interrupt(self, refusal: Refusal) -> None:
+        """Interrupt the task with a refusal."""
         if self._reason is None:
             self._reason = refusal
             self._task.cancel()

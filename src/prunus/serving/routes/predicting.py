@@ -11,15 +11,16 @@ from starlette.requests import ClientDisconnect
 
 from prunus.errors import UnknownNameError
 from prunus.serving.answers import ClassAnswer, ImageAnswer, PredictAnswer
-from prunus.serving.computing.ranking import Job, Ranked, Ranking
+from prunus.serving.computing.ranking import Job, Ranking
 from prunus.serving.guarding.admission import Load
 from prunus.serving.guarding.deadline import Deadline
 from prunus.serving.guarding.headers import declared_bytes
+from prunus.serving.guarding.quotas import address_of
 from prunus.serving.refusals import Refusal, overloaded
 from prunus.serving.service import Service
-from prunus.serving.uploads.decoders import SMALL_BYTES
-from prunus.serving.uploads.messages import Body
-from prunus.serving.uploads.parsing import boundary_of
+from prunus.serving.uploads.decoders import SMALL_BYTES, expected_seconds
+from prunus.serving.uploads.messages import Body, Decoded
+from prunus.serving.uploads.parsing import boundary_of, count_parts
 
 CLIENT_GONE = 499  # not standard, but used by proxies
 GONE = "the client closed the connection"
@@ -29,23 +30,41 @@ MAX_NAME = 100  # characters of an unknown domain that are repeated
 
 async def predict(service: Service, request: Request, domain: str, top: int) -> PredictAnswer:
     """Read, decode and classify the images of one request."""
+    try:
+        return await _predict(service, request, domain, top)
+    except Refusal as refusal:
+        if not refusal.delay:
+            raise
+        late = refusal.with_traceback(None)
+        late.__context__ = None  # like the traceback, it would keep the request in memory
+    await asyncio.sleep(late.delay)
+    raise late
+
+
+async def _predict(service: Service, request: Request, domain: str, top: int) -> PredictAnswer:
     settings, admission = service.settings, service.admission
     _check_domain(service, domain)
-    admission.check()
     boundary = boundary_of(request.headers.get("content-type"))
     slow = f"the request was not complete after {settings.request_seconds:g} seconds"
     late = overloaded(f"there was no answer after {settings.request_seconds:g} seconds")
     with (
-        admission.load() as load,
+        admission.load(address_of(request.client)) as load,
         Deadline(settings.request_seconds, Refusal(HTTPStatus.REQUEST_TIMEOUT, slow, hang_up=True)) as deadline,
     ):
+        load.expect(expected_seconds(_declared_bytes(request, settings.max_upload_bytes)))
+        admission.check(load)
         content = await _read_body(request, settings.max_upload_bytes, load)
         start = time.perf_counter()
-        with admission.slot():
+        load.expect(_expected_seconds(service, content, boundary))
+        load.drop = deadline.interrupt
+        with admission.slot(load):
             deadline.refusal = late
             deadline.watch(request.receive, Refusal(CLIENT_GONE, GONE))
             entry = service.predictor.bundle.manifest.domains[domain]
-            ranked = await _rank(service, load, Body(content, boundary, entry.preprocess, request.client), domain)
+            body = Body(content, boundary, entry.preprocess, request.client)
+            decoded = await _decode(service, load, body)
+            load.drop = deadline.interrupt
+            ranked = await service.batcher.submit(Job(decoded, domain, request.client, load.keep))
         return PredictAnswer(
             domain=domain,
             milliseconds=round(1000 * (time.perf_counter() - start), 3),
@@ -72,10 +91,21 @@ def _check_domain(service: Service, domain: str) -> None:
         raise Refusal(HTTPStatus.NOT_FOUND, str(UnknownNameError("domain", domain[:MAX_NAME], known)))
 
 
-async def _read_body(request: Request, max_bytes: int, load: Load) -> bytes:
+def _expected_seconds(service: Service, content: bytes, boundary: bytes) -> float:
+    """Return what a request will probably take; large ones are not searched for images, because that takes long too."""
+    images = count_parts(content, boundary) if len(content) <= SMALL_BYTES else 1
+    compute = service.batcher.image_seconds * min(images, service.settings.max_images)
+    return expected_seconds(len(content)) + compute
+
+
+def _declared_bytes(request: Request, max_bytes: int) -> int:
     declared = declared_bytes(request.headers.get("content-length", "").encode("latin-1"))
     if declared > max_bytes:
         raise _too_large(f"{declared:,} bytes", max_bytes)
+    return declared
+
+
+async def _read_body(request: Request, max_bytes: int, load: Load) -> bytes:
     content = bytearray()  # one block that grows: many small ones would stay in the process after the request
     try:
         async for chunk in request.stream():
@@ -95,12 +125,15 @@ def _too_large(got: str, max_bytes: int) -> Refusal:
     )
 
 
-async def _rank(service: Service, load: Load, body: Body, domain: str) -> Ranked:
+async def _decode(service: Service, load: Load, body: Body) -> Decoded:
+    seconds = load.seconds
     try:
-        decoded = await service.decoders.decode(body)
+        decoded = await service.decoders.decode(body, lambda more: load.expect(seconds + more), load.keep)
     except Refusal:
         if len(body.content) > SMALL_BYTES:
             await asyncio.sleep(REFUSED_SECONDS)
         raise
     load.arrived()
-    return await service.batcher.submit(Job(decoded, domain))
+    load.expect(len(decoded.images) * service.batcher.image_seconds)
+    load.add(decoded.bytes)
+    return decoded

@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from prunus.errors import PrunusError
+from prunus.serving.fairness import FairQueue
 from prunus.serving.refusals import Refusal
-from prunus.serving.uploads.fairness import FairQueue
 from prunus.serving.uploads.memory import PHOTO_BYTES, image_budget
 from prunus.serving.uploads.messages import Answer, Body, Decoded, Task
 from prunus.serving.uploads.process import DecoderProcess, Job
@@ -85,7 +85,7 @@ class Lane:
     """A fair queue and the processes that work on it."""
 
     def __init__(self, limits: Limits, pace: Pace, owner: Owner) -> None:
-        self.queue: FairQueue[Job] = FairQueue()
+        self.queue: FairQueue[Job] = FairQueue(shared=True)
         self.processes: list[DecoderProcess] = []
         self._limits, self._pace = limits, pace
         self._owner = owner
@@ -148,6 +148,8 @@ class Lane:
                     self._start(self.grow())
                 return
             job = self.queue.pop()
+            if self._pace.ahead == 1:
+                job.begins()
             process.send(job, self._task(job))
 
     def _free_process(self, length: int) -> DecoderProcess | None:
@@ -246,15 +248,21 @@ class Decoders:
         for lane in self._lanes:
             lane.close()
 
-    async def decode(self, body: Body) -> Decoded:
-        """Return the images of a request, or raise a refusal; a request that is cancelled is not decoded."""
+    async def decode(
+        self,
+        body: Body,
+        expect: Callable[[float], None] = lambda seconds: None,
+        begins: Callable[[], None] = lambda: None,
+    ) -> Decoded:
+        """Return the images of a request, or raise a refusal; a request that is cancelled is not decoded.
+
+        Args:
+            expect: called with the seconds that decoding will probably take, when a request is moved to another lane.
+            begins: called when a process of the slow or huge lane begins to decode it.
+        """
         answer: asyncio.Future[Decoded] = asyncio.get_running_loop().create_future()
-        if len(body.content) <= SMALL_BYTES:
-            job = Job(body, answer, REQUEST_GUESS + len(body.content) * BYTE_GUESS, PHOTO_BYTES)
-            self.quick.add(job)
-        else:
-            job = Job(body, answer, len(body.content) * BYTE_GUESS, PHOTO_BYTES)
-            self.slow.add(job)
+        job = Job(body, answer, expected_seconds(len(body.content)), PHOTO_BYTES, expect, begins)
+        (self.quick if len(body.content) <= SMALL_BYTES else self.slow).add(job)
         try:
             return await answer
         finally:
@@ -303,6 +311,7 @@ class Decoders:
         if answer.cost and (lane is self.quick or not answer.status):
             is_huge = not answer.status and (answer.cost > PHOTO_COST or answer.memory > PHOTO_BYTES)
             job.cost, job.memory = answer.cost, answer.memory or PHOTO_BYTES
+            job.expect(answer.cost)
             (self.huge if is_huge else self.slow).add(job)
         elif answer.exhausted and not job.exhausted:  # a fresh process may have more memory than this one had left
             job.exhausted = True
@@ -311,7 +320,7 @@ class Decoders:
             job.answer.set_exception(Refusal(answer.status, answer.message))
         else:
             side = job.body.preprocess.size
-            images = np.frombuffer(content, np.float32).reshape(len(answer.names), 3, side, side)
+            images = np.frombuffer(content, np.uint8).reshape(len(answer.names), 3, side, side)
             job.answer.set_result(Decoded(answer.names, list(images), answer.seconds))
 
     def died(self, job: Job, process: DecoderProcess) -> None:
@@ -327,10 +336,15 @@ class Decoders:
             self.slow.add(job)
 
 
+def expected_seconds(length: int) -> float:
+    """Return how long decoding a request of some bytes takes, as far as is known before its headers are read."""
+    return REQUEST_GUESS + length * BYTE_GUESS
+
+
 def check_answer(body: Body, header: bytes, content: bytes) -> Answer:
     """Read an answer, or raise a ValueError if its bytes are not the images that it names."""
     answer = Answer.model_validate_json(header)
-    if len(content) != len(answer.names) * 3 * body.preprocess.size**2 * 4:
+    if len(content) != len(answer.names) * 3 * body.preprocess.size**2:
         raise ValueError(f"an answer with {len(answer.names)} images has {len(content)} bytes")
     if not (answer.names or answer.status or answer.cost):
         raise ValueError("an answer without images, refusal or cost")

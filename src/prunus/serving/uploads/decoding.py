@@ -1,4 +1,4 @@
-"""Decode the body of a request into network inputs, within a budget; runs in a decoder process."""
+"""Decode the body of a request into the bytes of network inputs, within a budget; runs in a decoder process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from http import HTTPStatus
 
-import numpy as np
 from PIL import Image
 
 from prunus.serving.refusals import Refusal
@@ -103,12 +102,12 @@ def inflated_bytes(picture: Image.Image, content: bytes) -> int:
 
 
 def _prepare_all(opened: list[Opened], task: Task) -> bytes:
-    """Decode one image after the other; only the small network inputs are kept."""
+    """Decode one image after the other; only the small arrays that the network reads are kept."""
     opened.reverse()
     inputs: list[bytes] = []
     while opened:
         image = opened.pop()  # its pixels are released before the next ones are decoded
-        inputs.append(np.ascontiguousarray(prepare(image.picture, image.label, task.preprocess), np.float32).tobytes())
+        inputs.append(prepare(image.picture, image.label, task.preprocess).tobytes())
     return b"".join(inputs)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from prunus.arrays import Floats
+from prunus.arrays import Bytes
 from prunus.images import Preprocess
 
 LENGTHS = struct.Struct("<II")
@@ -30,11 +30,16 @@ class Body:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The images of a request as network inputs, the names of their files and the CPU seconds of decoding them."""
+    """The images of a request, (3, S, S) each and not yet normalized, and the names of their files."""
 
     names: list[str]
-    images: list[Floats]
-    seconds: float = 0.0
+    images: list[Bytes]
+    seconds: float = 0.0  # CPU time that was used
+
+    @property
+    def bytes(self) -> int:
+        """Return the memory of the images."""
+        return sum(image.nbytes for image in self.images)
 
 
 class Task(BaseModel):
@@ -59,7 +64,7 @@ class Task(BaseModel):
 
 
 class Answer(BaseModel):
-    """The header of an answer; its bytes are the images as float32 network inputs, one after the other.
+    """The header of an answer; its bytes are the images, (3, S, S) each and not yet normalized, one after the other.
 
     Args:
         status: HTTP status of a refusal, or 0.

@@ -41,6 +41,11 @@ def boundary_of(content_type: str | None) -> bytes:
     return boundary
 
 
+def count_parts(body: bytes, boundary: bytes) -> int:
+    """Return how many parts a body has at most, without parsing it; at least 1."""
+    return max(1, body.count(b"--" + boundary) - 1)  # the last one marks the end
+
+
 def split_uploads(body: bytes, boundary: bytes, max_images: int) -> list[Upload]:
     """Split a body into its files."""
     reader = _Reader(max_images)

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from PIL import Image, ImageFile, UnidentifiedImageError
 from PIL.WebPImagePlugin import WebPImageFile
 
-from prunus.arrays import Floats
+from prunus.arrays import Bytes
 from prunus.errors import DataError
 from prunus.images import UPLOAD_FORMATS, Preprocess, crop_windows, read_image
 from prunus.serving.refusals import Refusal
@@ -27,8 +27,8 @@ IN_PYTHON = {
 PNG_END = b"IEND\xaeB`\x82"  # name and checksum of the last chunk, which is always empty
 
 
-def prepare(picture: Image.Image, label: str, preprocess: Preprocess) -> Floats:
-    """Decode one open file as a predictor does, to shape (3, S, S)."""
+def prepare(picture: Image.Image, label: str, preprocess: Preprocess) -> Bytes:
+    """Decode one open file as a predictor does, to shape (3, S, S), without normalizing it."""
     try:
         image = read_image(decode_webp(picture) if isinstance(picture, WebPImageFile) else picture, label)
     except DataError as error:
@@ -38,7 +38,7 @@ def prepare(picture: Image.Image, label: str, preprocess: Preprocess) -> Floats:
     except (EOFError, OSError, ValueError) as error:
         raise _unreadable(label, error) from error
     window = crop_windows(preprocess.resize, preprocess.size, 1)[0]
-    return preprocess.normalize(preprocess.crop(preprocess.store(image), *window))
+    return preprocess.crop(preprocess.store(image), *window)
 
 
 def open_picture(content: bytes, label: str, max_pixels: int) -> ImageFile.ImageFile:

@@ -36,6 +36,8 @@ class Job:
     answer: asyncio.Future[Decoded]
     cost: float  # expected seconds
     memory: int  # expected bytes
+    expect: Callable[[float], None] = lambda seconds: None  # called with the cost when it is moved to another lane
+    begins: Callable[[], None] = lambda: None  # called when a process begins that decodes nothing else meanwhile
     deaths: int = 0  # processes that ended while they decoded it
     exhausted: bool = False  # a process ran out of memory while it decoded it
     process: DecoderProcess | None = field(default=None, repr=False)

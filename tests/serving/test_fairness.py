@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prunus.serving.uploads.fairness import MAX_CLIENTS, FairQueue
+from prunus.serving.fairness import MAX_CLIENTS, FairQueue
 
 
 def _order(queue: FairQueue[str]) -> list[str]:
@@ -75,3 +75,23 @@ def test_clients_without_number_take_no_memory_without_end() -> None:
     queue.push("heavy", "heavy", 0.0)
     queue.push("light", "light", 50.0)
     assert _order(queue) == ["light", "heavy"]
+
+
+def test_a_cheap_request_need_not_wait_for_a_round_of_expensive_ones_if_the_clock_is_shared() -> None:
+    for shared, position in ((False, 7), (True, 0)):
+        queue: FairQueue[str] = FairQueue(shared)
+        for number in range(8):
+            queue.push("dear", number, 16.0)
+        queue.pop()
+        queue.push("cheap", "other", 1.0)
+        assert _order(queue).index("cheap") == position
+
+
+def test_a_dear_request_is_not_overtaken_forever_either_if_the_clock_is_shared() -> None:
+    queue: FairQueue[str] = FairQueue(shared=True)
+    queue.push("dear", "a", 1.0)
+    order = []
+    for number in range(30):
+        queue.push("cheap", number, 0.1)
+        order.append(queue.pop())
+    assert order.index("dear") <= 20  # an equal share: as much time for the others
