@@ -40,17 +40,17 @@ def chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
-def grey_png(side: int, *extra: bytes) -> bytes:
-    """Return a small grey PNG with extra chunks before its pixels."""
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
-    pixels = chunk(b"IDAT", zlib.compress(bytes(side * (side + 1))))
+def grey_png(width: int, height: int, *extra: bytes) -> bytes:
+    """Return a grey PNG with extra chunks before its pixels."""
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    pixels = chunk(b"IDAT", zlib.compress(bytes(height * (width + 1))))
     return PNG + head + b"".join(extra) + pixels + chunk(b"IEND", b"")
 
 
 def text_png() -> bytes:
     """Return a PNG of 8 x 8 pixels with 60 texts that inflate to a megabyte each."""
     texts = (chunk(b"zTXt", b"text%d\0\0" % number + zlib.compress(bytes(2**20), 9)) for number in range(60))
-    return grey_png(8, *texts)
+    return grey_png(8, 8, *texts)
 
 
 def large_png(width: int = 8000, height: int = 4000) -> bytes:
@@ -144,12 +144,17 @@ async def hold_back(attack: Attack, request: bytes) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of attack: what its clients do with the images of which requests, and how many clients there are."""
+    """A kind of attack: what its clients do with the images of which requests, and how many clients there are.
+
+    Args:
+        harms: honest clients that may be refused or wait, because their requests are as heavy as the attackers'.
+    """
 
     title: str
     clients: int
     act: Callable[[Attack, bytes], Awaitable[None]]
     requests: Callable[[], list[list[bytes]]]  # each client repeats one of them
+    harms: tuple[str, ...] = ()
 
 
 ATTACKS = {
@@ -160,6 +165,10 @@ ATTACKS = {
     "webp": Kind("1 lossless WebP of 15 or 32 megapixels in 88 bytes, 6 clients", 6, repeat, large_webps),
     "slow": Kind("bodies at 1 byte a second, 600 clients", 600, trickle, lambda: [[bytes(100_000)]]),
     "held": Kind("bodies of 16 MB without their last 5 bytes, 16 clients", 16, hold_back, lambda: [[largest_body()]]),
+    "crowd": Kind(
+        "1 grey PNG of 14.4 megapixels in 14 KB, 300 clients", 300, repeat, lambda: [[grey_png(4000, 3600)]], ("photo",)
+    ),
+    "many": Kind("16 PNGs of 8 x 8 pixels, 32 clients", 32, repeat, lambda: [[grey_png(8, 8)] * 16]),
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from benchmarks.attackers import flat_webp, large_png, run_bmp, text_png
+from benchmarks.attackers import flat_webp, grey_png, large_png, run_bmp, text_png
 from benchmarks.honest_clients import HEALTH, Client, Seen, honest_clients
 from benchmarks.process_family import cpu_seconds, family, memory_mb
 from benchmarks.service_attacks import MAX_MEMORY_MB, Memory, Phase, missed_targets, row_of
@@ -56,6 +56,15 @@ def test_every_missed_target_is_said(row: dict[str, Any], memory: dict[str, floa
     assert missed[0].startswith(said)
 
 
+def test_clients_that_are_as_heavy_as_a_crowd_may_be_refused_but_not_answered_wrongly() -> None:
+    phase = calm()
+    harmed = replace(phase.during["small"], refused=3, p99_ms=9000.0)
+    phases = {"crowd": replace(phase, quiet={"photo": phase.quiet["small"]}, during={"photo": harmed})}
+    assert missed_targets(phases) == []
+    wrong = {"crowd": replace(phases["crowd"], during={"photo": replace(harmed, wrong=1)})}
+    assert missed_targets(wrong) == ["crowd: photo: 1 answers are not the predictor's"]
+
+
 def test_a_slow_machine_is_allowed_three_times_its_quiet_latency() -> None:
     phase = calm(p99_ms=100.0)
     for p99_ms, count in ((299.0, 0), (301.0, 1)):
@@ -77,6 +86,9 @@ def test_the_images_of_the_attacks_are_what_they_claim() -> None:
     with Image.open(io.BytesIO(text_png())) as image:
         assert image.size == (8, 8)
         assert sum(len(str(text)) for text in image.info.values()) == 60 * 2**20
+    with Image.open(io.BytesIO(grey_png(4000, 3600))) as image:
+        assert (image.mode, image.size) == ("L", (4000, 3600))
+    assert len(grey_png(4000, 3600)) < 15_000
     with Image.open(io.BytesIO(large_png(80, 40))) as image:
         assert (image.mode, image.size) == ("RGBA", (80, 40))
         image.load()

@@ -143,7 +143,7 @@ def test_a_batch_is_full_of_images_and_large_requests_take_several(work: Recorde
     sizes: list[int] = []
     begun: list[str] = []
 
-    async def ask() -> tuple[Ranked, ...]:
+    async def ask() -> list[Ranked]:
         batcher = Batcher(work, batch_images=4, window=LONG)
         batcher.on_batch = sizes.append
         jobs = [_job("a", 3), _job("b", 6), _job("c", 5)]

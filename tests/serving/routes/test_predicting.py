@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
+from benchmarks.attackers import grey_png
 from prunus.serving.computing.ranking import Ranking
 from prunus.serving.guarding.arrivals import SILENT_SECONDS
 from prunus.serving.refusals import Refusal
@@ -82,6 +83,71 @@ def test_a_full_queue_is_said_at_once_and_what_was_accepted_is_answered(
         live.predictor.gate.set()
         assert [each.result().status_code for each in accepted] == [200] * 4
         live.assert_right(picture(9))
+
+
+def test_a_crowd_of_images_that_take_long_to_decode_refuses_no_small_one(
+    tmp_path: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with live_service(tmp_path, max_queue=4) as live:
+        slow = live.service.decoders.slow
+        send_next = slow.send_next
+        monkeypatch.setattr(slow, "send_next", lambda: None)  # images of the slow lane wait
+        crowd = [pool.submit(live.predict, grey_png(2000, 1800)) for _ in range(4)]
+        until(lambda: len(slow.queue) == 4)
+        for seed in range(5):
+            live.assert_right(picture(seed))
+        until(lambda: any(each.done() for each in crowd))
+        monkeypatch.setattr(slow, "send_next", send_next)
+        live.assert_right(picture(9, side=900))  # goes to the slow lane, which then continues
+        answers = [each.result() for each in crowd]
+        assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 503]
+        (dropped,) = (answer for answer in answers if answer.status_code == 503)
+        assert "4 requests are waiting, and this is the largest" in dropped.json()["error"]
+        assert dropped.headers["retry-after"] == "1"
+        until(lambda: (live.service.admission.bytes, live.service.admission.requests) == (0, 0))
+
+
+def test_a_crowd_of_requests_with_many_images_refuses_no_small_one_and_fills_no_batch_beyond_its_limit(
+    tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    with live_service(tmp_path, max_queue=4, batch_images=4) as live:
+        live.predictor.gate.clear()
+        crowd = [pool.submit(live.predict, *[grey_png(8, 8)] * 16) for _ in range(4)]
+        until(lambda: len(live.service.batcher) == 4)
+        assert live.predictor.seen == 4
+        small = pool.submit(live.assert_right, picture(1))
+        until(lambda: any(each.done() for each in crowd))
+        live.predictor.gate.set()
+        small.result()
+        assert sorted(each.result().status_code for each in crowd) == [200, 200, 200, 503]
+        text = live.client.get("/metrics").text
+        batches = next(line.split()[1] for line in text.splitlines() if line.startswith("prunus_batch_images_count"))
+        assert f'prunus_batch_images_bucket{{le="4.0"}} {batches}' in text
+        assert float(batches) >= 13
+
+
+def test_decoded_images_count_as_held_memory(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+    with live_service(tmp_path, max_upload_mb=0.004, max_held_mb=0.013) as live:
+        images = [grey_png(8, 8)] * 16
+        decoded = 16 * 3 * 12 * 12  # one byte for each number of the network's input
+        live.predictor.gate.clear()
+        first = pool.submit(live.predict, *images)
+        until(lambda: live.service.admission.bytes > decoded)
+        assert live.service.admission.bytes < decoded + 4000
+        refused = live.predict(*images)
+        assert refused.status_code == 503
+        assert "requests already hold" in refused.json()["error"]
+        small = pool.submit(live.assert_right, picture(1))
+        until(lambda: len(live.service.batcher) == 1)
+        live.predictor.gate.set()
+        small.result()
+        assert first.result().status_code == 200
+        until(lambda: live.service.admission.bytes == 0)
+
+
+def test_a_request_of_the_largest_size_fits_although_its_images_count_too(tmp_path: Path) -> None:
+    with live_service(tmp_path, max_upload_mb=0.004, max_held_mb=0.004) as live:
+        live.assert_right(*[grey_png(8, 8)] * 16)
 
 
 def test_a_computation_without_end_is_given_up_and_the_next_one_is_right(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prunus.serving.refusals import Refusal
-from prunus.serving.uploads.parsing import Upload, boundary_of, split_uploads
+from prunus.serving.uploads.parsing import Upload, boundary_of, count_parts, split_uploads
 
 
 def _form(*parts: tuple[str, bytes], end: bytes = b"--b--\r\n") -> bytes:
@@ -16,6 +16,13 @@ def _form(*parts: tuple[str, bytes], end: bytes = b"--b--\r\n") -> bytes:
 def test_files_are_returned_in_order_with_their_names() -> None:
     body = _form(("a.png", b"first"), ("../\N{LATIN SMALL LETTER A WITH DIAERESIS}.png", b"\r\n--x"))
     assert split_uploads(body, b"b", 2) == [Upload("a.png", b"first"), Upload("../ä.png", b"\r\n--x")]
+
+
+def test_parts_are_counted_without_parsing_and_never_too_few() -> None:
+    for count in (1, 2, 16):
+        assert count_parts(_form(*[("a", b"x")] * count), b"b") == count
+    assert count_parts(_form(("a", b"--b--b")), b"b") == 3
+    assert count_parts(b"nonsense", b"b") == 1
 
 
 def test_a_long_name_is_cut() -> None:
