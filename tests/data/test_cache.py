@@ -248,6 +248,6 @@ def test_a_full_disk_is_one_clear_error(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(StorageError, match=r"No space left on device; .* with --no-cache"):
+    with pytest.raises(StorageError, match=r"No space left on device; .* with the argument use_cache=False"):
         _load(make_domain(), tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []

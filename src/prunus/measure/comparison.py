@@ -5,13 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, JsonValue
 
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
 
-ADDED = ("seeds", "spread")  # missing in files of earlier versions
 COSTS = ("stored_bytes", "macs_ratio")  # what a Pareto front weighs against the mean accuracy
 
 Average = Callable[[Sequence[float]], float]
@@ -41,6 +40,8 @@ class ComparisonRow(Result):
         spread: None with one seed.
     """
 
+    added = ("seeds", "spread")
+
     name: str
     method: str
     options: dict[str, JsonValue]
@@ -62,11 +63,6 @@ class ComparisonRow(Result):
         """Return whether some domain uses more kernels than the budget allows."""
         return self.budget is not None and self.largest_usage > self.budget
 
-    @model_serializer(mode="wrap")
-    def _omit_what_nobody_added(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
-        content: dict[str, object] = serialize(self)
-        return {key: value for key, value in content.items() if key not in ADDED or key in self.model_fields_set}
-
     @classmethod
     def of(cls, name: str, results: Evaluation, options: dict[str, JsonValue], scores: Scores | None) -> ComparisonRow:
         """Make the row of a measured run."""
@@ -82,6 +78,8 @@ class Comparison(Result):
         failed: name of a run -> why it could not be trained.
         unmeasured: domains without labelled images in this split -> why they were skipped.
     """
+
+    added = ("unmeasured",)
 
     domains: tuple[str, ...]
     backbone: str

@@ -10,9 +10,6 @@ from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
 from prunus.runtime.predictor import Prediction
 
-# the last four only where somebody measured or recorded them; the first three are missing in files of earlier versions
-ADDED = ("budget_kept", "limits", "unmeasured", "baselines", "example", "seconds", "recipe")
-
 
 class DomainResult(Result):
     """The accuracy of one domain, and its share of the backbone's kernels and MACs.
@@ -68,6 +65,8 @@ class Evaluation(Result):
         recipe: the recipe as it was trained, in the results that a run folder holds.
     """
 
+    added = ("budget_kept", "limits", "unmeasured", "baselines", "example", "seconds", "recipe")
+
     method: str
     options: dict[str, JsonValue] = Field(default_factory=dict)
     backbone: str
@@ -97,11 +96,6 @@ class Evaluation(Result):
     example: Example | None = None
     seconds: Amount | None = None
     recipe: dict[str, JsonValue] | None = None
-
-    @model_serializer(mode="wrap")
-    def _omit_what_nobody_added(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
-        content: dict[str, object] = serialize(self)
-        return {key: value for key, value in content.items() if key not in ADDED or key in self.model_fields_set}
 
     @property
     def accuracies(self) -> dict[str, float]:

@@ -41,7 +41,12 @@ def test_images_are_normalized_to_the_same_bits_as_by_a_predictor(
         other = entries["flowers"].preprocess.model_copy(update={"mean": (0.1, 0.2, 0.3)})
         monkeypatch.setitem(entries, "flowers", entries["flowers"].model_copy(update={"preprocess": other}))
     seen: list[Floats] = []
-    monkeypatch.setattr(predictor, "logits", lambda images, names: [seen.append(images), np.zeros((len(images), 3))][1])
+
+    def logits(images: Floats, _names: object) -> Floats:
+        seen.append(images)
+        return np.zeros((len(images), 3), np.float32)
+
+    monkeypatch.setattr(predictor, "logits", logits)
     domains = ["birds", "flowers", "birds"]
     stored = [entries[name].preprocess.store(read_image(picture(seed))) for seed, name in enumerate(domains)]
     ranking_with(predictor)(stored, domains)
