@@ -16,10 +16,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from prunus.runtime.predictor import Predictor
 from prunus.serving.server import skip_loaded_objects
-from tests.makers.live_service import half_request, picture, write_model
+from tests.makers.live_service import half_request, live_service, picture, write_model
 
 
 @contextmanager
@@ -124,6 +125,12 @@ def _complaint(*arguments: str | Path) -> str:
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert done.stderr.startswith("error: ")
     return done.stderr
+
+
+def test_a_header_of_the_client_does_not_change_the_address_that_its_quotas_count_for(tmp_path: Path) -> None:
+    with live_service(tmp_path) as live:
+        assert live.client.get("/health", headers={"X-Forwarded-For": "203.0.113.7"}).status_code == 200
+        assert not isinstance(live.server.config.loaded_app, ProxyHeadersMiddleware)
 
 
 def test_the_garbage_collector_skips_what_is_loaded_while_a_service_runs() -> None:
