@@ -7,9 +7,9 @@ import pytest
 
 from prunus.comparison.execution import Ended, OneByOne, Outcome, Trials
 from prunus.comparison.plan import REQUIRED, Entry
-from prunus.comparison.trials import Trial, Watch
+from prunus.comparison.trials import Trial
 from prunus.errors import BackboneError, DataError, TrainingError, TrainingInterrupted
-from prunus.training.observers import Observer
+from prunus.training.observers import Observer, Watch
 from tests.makers.stand_in_trainer import StandInTrainer, plain_entry
 
 ENTRIES = [plain_entry(name) for name in ("bn", "feature", "finetune")]

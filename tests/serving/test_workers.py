@@ -81,6 +81,8 @@ def test_workers_end_with_the_process_that_started_them(model: Path) -> None:
     with running(model, "--workers", "2") as (process, line):
         _address(line)
         workers = _workers(process)
+        assert len(workers) == 2
+        assert all(map(_alive, workers))
         process.kill()
         process.wait(60)
         until(lambda: not any(map(_alive, workers)))

@@ -141,7 +141,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find problems in image data; exit with 1 if they would stop a training run.
+    """Find problems in image data; exit with 1 if they would stop training.
 
     Example: prunus check data/flowers
     """

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Protocol
 
 from prunus.comparison.plan import Entry
-from prunus.comparison.trials import Trial, Watch
+from prunus.comparison.trials import Trial
 from prunus.errors import BackboneError, TrainingError, TrainingInterrupted
 from prunus.measure.evaluation import Evaluation
-from prunus.training.observers import Observer
+from prunus.training.observers import Observer, Watch
 
 # of one trial; torch raises RuntimeError, for example when memory is short
 FAILURES = (TrainingError, BackboneError, RuntimeError)

@@ -16,9 +16,9 @@ import torch
 
 from prunus.comparison.execution import Ended
 from prunus.comparison.relay import Event, run_remotely
-from prunus.comparison.trials import Trial, Watch
+from prunus.comparison.trials import Trial
 from prunus.errors import TrainingInterrupted
-from prunus.training.observers import Observers
+from prunus.training.observers import Observers, Watch
 
 START_METHOD: Final = "spawn"  # CUDA does not survive a fork
 SECONDS_TO_SAVE = 60  # after that, a process that was asked to stop is killed

@@ -15,9 +15,9 @@ from typing_extensions import override
 from prunus.comparison.cluster import no_cluster
 from prunus.comparison.execution import Ended
 from prunus.comparison.relay import run_remotely
-from prunus.comparison.trials import Trial, Watch
+from prunus.comparison.trials import Trial
 from prunus.errors import TrainingInterrupted
-from prunus.training.observers import Observers
+from prunus.training.observers import Observers, Watch
 
 FOLDER = ".ray"  # in the folder of the trials; Ray Tune keeps its own state there while it runs
 OBJECT_STORE = 100 * 2**20  # bytes; trials share nothing but their recipes

@@ -1,6 +1,6 @@
 """One trial: a planned training run, trained and measured in its folder unless that is done already."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,6 @@ from prunus.timing.dense import file_warning
 from prunus.training.observers import Observer, Observers
 from prunus.training.run import train_or_continue
 from prunus.training.settling import settled_like
-
-Watch = Callable[[str], Sequence[Observer]]  # title of a training run -> who observes it
 
 
 @dataclass(frozen=True)

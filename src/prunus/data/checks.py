@@ -29,7 +29,7 @@ Level = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem: an error stops a training run, a warning is worth a look.
+    """One problem: an error stops training, a warning is worth a look.
 
     Args:
         group: what many findings of this kind have in common, as in "43 x .txt ignored"; empty for a kind that is rare.
@@ -61,7 +61,7 @@ class CheckReport:
 
     @property
     def has_errors(self) -> bool:
-        """Whether a training run would stop."""
+        """Return whether there is an error."""
         return any(finding.level == "error" for finding in self.findings)
 
 

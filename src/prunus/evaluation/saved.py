@@ -1,32 +1,26 @@
 """The results that a run folder holds: measured, written and read."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from prunus.config import Crops, Recipe
+from prunus.config import Recipe
 from prunus.errors import StorageError
-from prunus.evaluation.classifying import classify_measurable
-from prunus.evaluation.results import evaluation_of, frozen_baseline
+from prunus.evaluation.results import frozen_baseline
 from prunus.evaluation.run_subject import open_with_baseline
+from prunus.evaluation.subject import Subject
 from prunus.files import write_json
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import FEATURE
 from prunus.run_folder import RunFolder
 
 
-def measure_run(
-    path: Path,
-    split: str = "test",
-    data: str | Path | None = None,
-    crops: Crops | None = None,
-    device: str = "auto",
-    use_cache: bool = True,
-) -> Evaluation:
+def measure_run(path: Path, device: str, measure: Callable[[Subject], Evaluation]) -> Evaluation:
     """Measure a run and write the results into its folder, beside those of its frozen backbone."""
     subject, frozen = open_with_baseline(path, device)
-    results = evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))
+    results = measure(subject)
     baseline = frozen_baseline(frozen, results) if frozen else None
     saved = results.model_copy(update={"baselines": {FEATURE: baseline}}) if baseline else results
     try:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from prunus.progress.training import TrainingProgress
 from prunus.progress.trials import TrialsProgress
 from prunus.terminal import plain_console
-from prunus.training.observers import Observer
-
-Watch = Callable[[str], Sequence[Observer]]  # title of a training run -> its observers
+from prunus.training.observers import Observer, Watch
 
 
 @dataclass(frozen=True)

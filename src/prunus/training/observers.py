@@ -43,6 +43,9 @@ class Observer:
         """Clean up after training, whether it succeeded or not."""
 
 
+Watch = Callable[[str], Sequence[Observer]]  # title of a run -> its observers
+
+
 class JsonlLog(Observer):
     """A log with one JSON line per epoch; epochs after the last checkpoint are written again on resume."""
 

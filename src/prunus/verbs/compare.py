@@ -10,8 +10,9 @@ from prunus.comparison.table import is_complete, tabulate, write_table
 from prunus.errors import RecipeError
 from prunus.files import as_path
 from prunus.measure.comparison import Comparison
-from prunus.progress.choice import Watch, trials_with_progress, watch_with_progress
+from prunus.progress.choice import trials_with_progress, watch_with_progress
 from prunus.recipes import with_absolute_paths
+from prunus.training.observers import Watch
 from prunus.verbs.arguments import RecipeLike, as_recipe
 
 BUDGETS = (1.0, 0.75, 0.5, 0.25)

@@ -14,12 +14,13 @@ from prunus.files import write_json
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.evaluation import Demonstration, Evaluation, Example, StoredResult
 from prunus.measure.score import FEATURE
-from prunus.progress.choice import Watch, watch_with_progress
+from prunus.progress.choice import watch_with_progress
 from prunus.recipes import load_recipe
 from prunus.report.plots import write_plots
 from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.samples import bundled
+from prunus.training.observers import Watch
 from prunus.training.run import train_or_continue
 from prunus.verbs.bench import bench
 from prunus.verbs.evaluate import evaluate

@@ -7,7 +7,7 @@ from prunus.data.domains import SPLITS
 from prunus.errors import UnknownNameError
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
-from prunus.evaluation.subject import open_subject
+from prunus.evaluation.subject import Subject, open_subject
 from prunus.measure.evaluation import Evaluation
 from prunus.verbs.arguments import ModelLike, model_path
 
@@ -30,10 +30,13 @@ def evaluate(
     """
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
+
+    def measured(subject: Subject) -> Evaluation:
+        return evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))
+
     path = model_path(target)
     if path.is_dir():
         from prunus.evaluation.saved import measure_run  # noqa: PLC0415  # model files need no torch
 
-        return measure_run(path, split, data, crops, device, use_cache)
-    subject = open_subject(path, device)
-    return evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))
+        return measure_run(path, device, measured)
+    return measured(open_subject(path, device))

@@ -14,6 +14,7 @@ from prunus.report.page.reading import read_results
 from prunus.report.page.run import Contents
 from prunus.report.page.writing import Completed, Report, write_page
 from prunus.run_folder import RunFolder
+from prunus.verbs.evaluate import evaluate
 
 ROUNDS = 20  # of the benchmark: enough for a median of milliseconds
 
@@ -71,10 +72,8 @@ def _measured(folder: RunFolder) -> Completed:
     saved = _read_saved(folder)
     if saved and not folder.is_outdated(folder.results):
         return Completed()
-    from prunus.evaluation.saved import measure_run  # noqa: PLC0415  # needs torch
-
     try:
-        measure_run(folder.path, saved.split if saved else "test")
+        evaluate(folder.path, saved.split if saved else "test")
     except PrunusError as error:
         if saved is None:
             raise DataError(f"it could not be measured: {error}") from None

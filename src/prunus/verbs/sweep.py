@@ -10,10 +10,11 @@ from prunus.comparison.table import tabulate_sweep, write_table
 from prunus.errors import RecipeError
 from prunus.files import as_path
 from prunus.measure.comparison import Sweep
-from prunus.progress.choice import Watch, trials_with_progress
+from prunus.progress.choice import trials_with_progress
 from prunus.recipes import with_absolute_paths
 from prunus.report.pareto import pareto_figure
 from prunus.report.plots import save_figure
+from prunus.training.observers import Watch
 from prunus.verbs.arguments import RecipeLike, as_recipe
 
 

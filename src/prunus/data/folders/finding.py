@@ -22,7 +22,7 @@ class Place:
         has_images: False for a folder beside other domains that holds no image.
         test_share: of class folders without splits, as in a recipe.
         split_seed: of class folders without splits, as in a recipe.
-        skips_bad: whether a training run would skip images that cannot be read.
+        skips_bad: whether training skips images that cannot be read.
     """
 
     name: str
