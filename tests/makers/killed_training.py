@@ -183,8 +183,7 @@ def attempt(recipe: Recipe, folder: Path, moment: Moment, use_cache: bool = Fals
 
 
 def import_all() -> None:
-    """Import once, and not in every attempt; optimizers import the compiler, which takes longer than all of torch."""
-    import torch._dynamo
+    """Import once, and not in every attempt."""
     import torch.utils.tensorboard
 
     torch.set_num_threads(1)  # threads do not survive a fork

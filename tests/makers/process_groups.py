@@ -41,8 +41,8 @@ def run_processes(function: Callable[[Processes], Results], world: int, folder: 
 
 def start_ranks(function: Callable[[int], Results], world: int, folder: Path) -> list[Results]:
     """Run a function of a module in several processes; return their tensors, or raise all their errors as one."""
-    # one clean process imports torch once, and all others are its copies; optimizers import the compiler
-    modules = ["torch._dynamo", "torch.utils.tensorboard", "prunus.training.run", __name__]
+    # one clean process imports torch once, and all others are its copies
+    modules = ["torch.utils.tensorboard", "prunus.training.run", __name__]
     multiprocessing.get_context("forkserver").set_forkserver_preload(modules)
     arguments = (world, free_port(), function, str(folder))
     start_processes(_run, arguments, nprocs=world, start_method="forkserver")  # type: ignore[no-untyped-call]

@@ -40,6 +40,7 @@ def arithmetic(training: Training, device: torch.device) -> Iterator[None]:
                 "GPU; choose another method or network, or set training.deterministic = false"
             ) from None
         finally:
-            torch.backends.cudnn.benchmark = benchmark
-            torch.backends.cudnn.allow_tf32 = tf32
-            torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+            if on_gpu:  # elsewhere nothing was set, and setting it imports torch's compiler
+                torch.backends.cudnn.benchmark = benchmark
+                torch.backends.cudnn.allow_tf32 = tf32
+                torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)

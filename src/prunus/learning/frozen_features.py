@@ -23,6 +23,7 @@ from prunus.errors import DamagedFileError
 from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.learning.feed import DomainData
+from prunus.learning.optimizers.uncompiled import LBFGS
 from prunus.learning.scoring import in_parts, make_classifier, views
 from prunus.masks.network import MultiDomainNet
 from prunus.probabilities import Classifier
@@ -54,9 +55,7 @@ def fit_linear(features_NF: Tensor, labels_N: Tensor, num_classes: int) -> Linea
     weight_KF = scaled_NF.new_zeros(num_classes, scaled_NF.shape[1]).requires_grad_()
     bias_K = scaled_NF.new_zeros(num_classes).requires_grad_()
     penalty = PENALTY / len(labels_N)
-    optimizer = torch.optim.LBFGS(
-        [weight_KF, bias_K], max_iter=MOST_ITERATIONS, history_size=10, line_search_fn="strong_wolfe"
-    )
+    optimizer = LBFGS([weight_KF, bias_K], max_iter=MOST_ITERATIONS, history_size=10, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
@@ -65,7 +64,7 @@ def fit_linear(features_NF: Tensor, labels_N: Tensor, num_classes: int) -> Linea
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
-    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    optimizer.step(loss)
     unscaled_KF = weight_KF.detach() / std_F
     return LinearClassifier(unscaled_KF, bias_K.detach() - unscaled_KF @ mean_F)
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from prunus.config import Recipe, Training
 from prunus.errors import TrainingError
 from prunus.learning.constraints import Constraints
-from prunus.learning.row_adam import RowAdam
+from prunus.learning.optimizers.row_adam import RowAdam
+from prunus.learning.optimizers.uncompiled import SGD
 from prunus.learning.teaching import Teacher, taught_loss
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import choose_method
@@ -61,7 +62,7 @@ class Learner:
         rows = [parameter for adapter in net.adapters for parameter in adapter.adam_rows()]
         groups = parameter_groups(net, rows, training)
         on_gpu = net.device.type == "cuda"
-        self.sgd = torch.optim.SGD(groups, lr=training.lr, momentum=training.momentum, fused=on_gpu)
+        self.sgd = SGD(groups, lr=training.lr, momentum=training.momentum, fused=on_gpu)
         if on_gpu:  # rates are tensors there, so that a captured step can read them
             for group in self.sgd.param_groups:
                 group["lr"] = torch.tensor(training.lr, device=net.device)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prunus.learning.row_adam import RowAdam
+from prunus.learning.optimizers.row_adam import RowAdam
 
 
 @settings(max_examples=30)

@@ -1,0 +1,1 @@
+"""The optimizers of a step: torch's without its compiler, and Adam for switches."""
