@@ -97,7 +97,8 @@ class PlainTable(Table):
                 widths[index] = max(cells[index], *map(cell_len, lines), 0)
         texts = [index for index, column in enumerate(self.columns) if not column.no_wrap]
         if 0 in texts and len(texts) > 1:
-            taken = sum(width for index, width in enumerate(widths) if index not in texts) + LEAST * (len(texts) - 1)
+            least = [max(LEAST, column.min_width or 0) for column in self.columns]
+            taken = sum(least[index] if index in texts else widths[index] for index in range(1, len(widths)))
             self.columns[0].width = min(widths[0], max(LEAST, options.max_width - 1 - around * len(cells) - taken))
 
     @override

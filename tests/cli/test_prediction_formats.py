@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from prunus.cli.prediction_formats import FORMATS, choose_format
+from prunus.cli.prediction_formats import FORMATS, choose_format, tables
 from prunus.runtime.image_files import FileResult
 from prunus.runtime.predictor import Prediction, Result
 
@@ -55,3 +56,29 @@ def test_the_format_is_named_or_that_of_the_file(
     name: str | None, out: str | None, as_json: bool, expected: str
 ) -> None:
     assert choose_format(name, Path(out) if out else None, as_json) == expected
+
+
+def _printed(*images: tuple[str, str, str], width: int = 80) -> list[str]:
+    files = [
+        FileResult(Path(path), domain, Result(domain, (Prediction(label, 0.5),))) for path, domain, label in images
+    ]
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(*tables(files))
+    return console.export_text().splitlines()
+
+
+def test_many_images_share_their_folder_and_domain_in_the_title_and_classes_stay_whole() -> None:
+    folder = "My Pictures/My Flowers (2024)/Giant White Arum Lily"
+    lines = _printed(*((f"{folder}/{number:05}.jpg", "My-Flowers", "Pincushion Flower") for number in range(5)))
+    assert lines[0] == f"5 images in {folder} (My-Flowers)"
+    assert "│ 00004.jpg │ Pincushion Flower │      50.0 % │" in lines
+    assert len(lines) == 5 + 5
+
+
+def test_in_a_narrow_terminal_paths_break_before_domains_and_classes_do() -> None:
+    names = [("Pictures/birds/a/long/name/of/some/kind.jpg", "Textures-Grossen", "a bird of paradise, 24")] * 5
+    lines = _printed(*names, ("rose.jpg", "flowers", "rose"))
+    assert lines[0] == "6 images"
+    assert sum("│ Textures-Grossen │ a bird of paradise, 24 │" in line for line in lines) == 5
+    assert max(map(len, lines)) <= 80
+    assert _printed(*names, ("/elsewhere/rose.jpg", "flowers", "rose"))[0] == "6 images"

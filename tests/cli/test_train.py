@@ -134,7 +134,9 @@ def test_pruning_says_that_the_budget_is_kept_or_by_how_much_it_is_missed(
     lines = prune({"bytes": 1000}, "--dtype", "float16")
     assert lines[1].startswith("note: the model is over its budget (")
     assert not any(line.startswith("budget kept") for line in lines)
-    assert [arguments[2] for arguments in asked] == [None, "float16"]
+    bundle.manifest.provenance.update({"step": 3, "total_steps": 8})
+    assert prune({"bytes": 1000})[1].endswith("continue it with: prunus train --resume runs/a")
+    assert [arguments[2] for arguments in asked] == [None, "float16", None]
 
 
 def test_a_plan_is_printed_as_a_table_or_as_json(calls: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,7 @@ def test_many_images_are_one_table(model: Path, image: Path, tmp_path: Path) -> 
     ("arguments", "message"),
     [
         (["image.png"], "the domain of image.png is not known, .*; choose one of birds, flowers with the argument dom"),
+        (["image.jpg"], "^there is no image image.jpg$"),
         (["image.png", "--domain", "bird"], "unknown domain 'bird'; did you mean 'birds'"),
         (["none*.png", "--domain", "birds"], r"there is no image none\*\.png, and no file matches it as a pattern"),
         (["empty", "--domain", "birds"], "there are no images in empty; images end in .bmp"),
@@ -179,4 +180,7 @@ def test_exported_files_are_listed_with_their_sizes(model: Path, tmp_path: Path,
     for file in folder.iterdir():
         assert f"{file}: {file.stat().st_size / 1e6:.2f} MB" in output
     assert len(list(folder.glob("*.onnx"))) == (1 if single else 2)
+    again = ["export", str(model), "--out", str(tmp_path / "again"), *flags]  # as other commands call it
+    assert CliRunner().invoke(app, again).exit_code == 0
+    assert {file.name for file in (tmp_path / "again").iterdir()} == {file.name for file in folder.iterdir()}
     assert "Checked with ONNX Runtime" in output

@@ -60,6 +60,30 @@ def test_a_kept_budget_is_shown_in_its_unit_and_a_missed_one_by_how_much() -> No
     assert "budget missed: 18,829 of 18,828 kernels" in _text(results_view(missed))
 
 
+def test_an_unfinished_run_says_how_to_continue_it_instead_of_what_to_change() -> None:
+    limit = {"name": "kernels", "domain": None, "used": 35_114, "limit": 18_828, "kept": False}
+    content = results("exact", 0.25, {"birds": 0.3, "flowers": 0.2}, steps=[3, 8], budget_kept=False, limits=[limit])
+    for domain in content["domains"].values():
+        domain |= {"usage": 0.4, "frozen_accuracy": 0.5}
+    text = _text(results_view(Evaluation.model_validate(content), run="'my runs/a'"))
+    assert "unfinished: step 3 of 8; continue with: prunus train --resume 'my runs/a'" in text
+    assert "budget not reached yet: 35,114 of 18,828 kernels" in text
+    assert "dual_rate" not in text  # of other methods
+    assert "more accurate" not in text
+
+
+@pytest.mark.parametrize(
+    ("frozen", "where"), [((0.95, 0.71), "every domain"), ((0.5, 0.71), "flowers"), ((0.5, 0.7), None)]
+)
+def test_where_training_has_not_paid_off_is_said_with_a_remedy(frozen: tuple[float, float], where: str | None) -> None:
+    content = results()
+    for domain, accuracy in zip(content["domains"].values(), frozen, strict=True):
+        domain["frozen_accuracy"] = accuracy
+    text = _text(results_view(Evaluation.model_validate(content)))
+    assert (f"frozen features are more accurate in {where}: train for more epochs" in text) == (where is not None)
+    assert ("more accurate" in text) == (where is not None)
+
+
 def test_a_baseline_is_a_column_of_its_own() -> None:
     baseline = _evaluation("feature", None, {"birds": 0.6, "flowers": 0.5})
     text = _text(results_view(_evaluation(), baseline))

@@ -55,7 +55,8 @@ def test_what_is_not_installed_is_missing_with_the_reason(bundle: Bundle, monkey
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     rivals = Rivals(bundle, ["birds"])
     assert set(rivals.missing) == {"ONNX pruned", "ONNX dense"}
-    assert all("onnxruntime" in reason for reason in rivals.missing.values())
+    message = "onnxruntime is not installed; install it with: pip install 'prunus[onnx]'"
+    assert set(rivals.missing.values()) == {message}
     assert set(rivals.runs(threads=1)) == {("PyTorch dense", None)}
 
 

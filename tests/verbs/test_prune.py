@@ -51,6 +51,7 @@ def test_a_file_over_its_limits_says_by_how_much_and_what_to_do(file: Path) -> N
     )
     _write(file, {"bytes": 1000}, step=3)
     assert find_problems(file)[0].endswith("stopped at step 3 of 8; continue it with: prunus.resume('RUN')")
+    assert find_problems(file, Path("runs/a"))[0].endswith("continue it with: prunus.resume('runs/a')")
 
 
 def test_the_papers_methods_are_judged_by_the_usage_of_their_domains(file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,7 +46,12 @@ def evaluate(
         results = prunus.evaluate(target, split, data, CROPS[crops] if crops else None, device, not no_cache)
     saved = RunFolder(target).results if target.is_dir() else None
     ending = [*([f"Saved to {saved}."] if saved else ()), *([] if explain else ["--explain says what is counted."])]
-    show(results, as_json, results_view(results, explain=explain), *([" ".join(ending)] if ending else ()))
+    show(
+        results,
+        as_json,
+        results_view(results, explain=explain, run=shlex.quote(str(target))),
+        *([" ".join(ending)] if ending else ()),
+    )
 
 
 def bench(

@@ -3,20 +3,25 @@
 import csv
 import io
 import json
+import os.path
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic_core import to_jsonable_python
+from rich.cells import cell_len
 
+from prunus.amounts import plural
 from prunus.cli.output import make_table
 from prunus.errors import DataError, UnknownNameError
-from prunus.names import is_unseen
+from prunus.names import is_unseen, shown
 from prunus.report.tables import percent
 from prunus.runtime.image_files import FileResult
+from prunus.runtime.predictor import Result
 from prunus.terminal import PlainTable
 
 TABLE = "table"
 MOST_TABLES = 4  # images with a table of their own; more are the rows of one table
+WHOLE = 24  # characters of a class or domain that a narrow terminal does not break
 
 
 def as_content(file: FileResult) -> dict[str, object]:
@@ -54,8 +59,7 @@ def tables(files: Sequence[FileResult]) -> list[PlainTable]:
     """Return a table per image for a few of them, and one table with the best class of each for many."""
     read = [(file, file.result) for file in files if file.result is not None]
     if len(read) > MOST_TABLES:
-        rows = [(str(file.image), file.domain, result.label, percent(result.probability)) for file, result in read]
-        return [make_table(("image", "domain", "class", "probability"), left=("domain", "class"), rows=rows)]
+        return [_one_table(read)]
     return [
         make_table(
             ("class", "probability"),
@@ -64,6 +68,35 @@ def tables(files: Sequence[FileResult]) -> list[PlainTable]:
         )
         for file, result in read
     ]
+
+
+def _one_table(read: Sequence[tuple[FileResult, Result]]) -> PlainTable:
+    """Return the best class of each image; the folder and the domain that all share are in the title."""
+    folder = _common_folder([file.image.parent for file, _ in read])
+    domains = list(dict.fromkeys(file.domain for file, _ in read))
+    shared = [f" in {folder}" if folder else "", f" ({domains[0]})" if len(domains) == 1 else ""]
+    columns = ("image", "domain", "class", "probability")
+    table = make_table(columns, f"{plural(len(read), 'image')}{''.join(shared)}", left=("domain", "class"))
+    for file, result in read:
+        image = file.image.relative_to(folder) if folder else file.image
+        table.add_row(str(image), file.domain, result.label, percent(result.probability))
+    table.columns[1].min_width = _whole(domains)
+    table.columns[2].min_width = _whole([result.label for _, result in read])
+    if len(domains) == 1:
+        del table.columns[1]
+    return table
+
+
+def _common_folder(folders: Sequence[Path]) -> Path | None:
+    try:
+        common = Path(os.path.commonpath(folders))
+    except ValueError:  # some are absolute and others are not, or they are on several drives
+        return None
+    return common if common.parts else None
+
+
+def _whole(names: Sequence[str]) -> int:
+    return min(WHOLE, max(cell_len(shown(name)) for name in names))
 
 
 FORMATS: dict[str, Callable[[Sequence[FileResult]], str]] = {"csv": to_csv, "jsonl": to_json_lines, "json": to_json}

@@ -133,7 +133,7 @@ def prune(
     limits = limits_of_file(path)
     if limits and all(limit.kept for limit in limits):
         say(f"budget kept: {in_words(limits)}")
-    for problem in find_problems(path):
+    for problem in find_problems(path, run):
         say(f"note: {on_command_line(problem)}")
 
 

@@ -12,6 +12,7 @@ import prunus
 from prunus.amounts import plural
 from prunus.cli.options import AsJson, ModelFile
 from prunus.cli.output import complain, say, show, waiting
+from prunus.errors import DataError
 from prunus.files import write_atomically
 from prunus.recipes import parse_assignment
 from prunus.report.tables import megabytes
@@ -45,14 +46,14 @@ def predict(
     Example: prunus predict model.prunus photos --domain birds --out photos.csv
     """
     from prunus.cli.prediction_formats import FORMATS, TABLE, choose_format, tables
-    from prunus.runtime.image_files import domains_of, find_images
+    from prunus.runtime.image_files import find_images
 
     chosen = choose_format(form, out, as_json)
     predictor = prunus.Predictor(model)
     if domain is not None:
         predictor.bundle.check_domain(domain)
     found = find_images(images)
-    domains = [domain] * len(found) if domain else domains_of(found, predictor.domains)
+    domains = [domain] * len(found) if domain else _domains_of(found, predictor.domains)
     results = _classify(predictor, found, domains, top)
     if out:
         write_atomically(out, f"{FORMATS[chosen](results)}\n".encode(errors="surrogateescape"))
@@ -65,6 +66,18 @@ def predict(
     for file in failed:
         complain("error", file.error or "")
     raise typer.Exit(1 if failed else 0)
+
+
+def _domains_of(images: Sequence[Path], domains: Sequence[str]) -> list[str]:
+    """Return the domain of each image; that a file is missing explains more than that its domain is not known."""
+    from prunus.runtime.image_files import domains_of
+
+    try:
+        return domains_of(images, domains)
+    except DataError:
+        if missing := [image for image in images if not image.exists()]:
+            raise DataError(f"there is no image {missing[0]}") from None
+        raise
 
 
 def _classify(
@@ -116,7 +129,7 @@ def serve(
 
 def export(
     model: ModelFile,
-    onnx: Annotated[Path, typer.Option(help="Folder for the ONNX models.")],
+    onnx: Annotated[Path, typer.Option("--onnx", "--out", help="Folder for the ONNX models.")],
     single: Annotated[
         bool, typer.Option("--single", help="Write one model that takes the domain's number as an input.")
     ] = False,

@@ -20,22 +20,30 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.2f} MB"
 
 
-def results_view(results: Evaluation, baseline: Evaluation | None = None, explain: bool = False) -> Group:
+def results_view(
+    results: Evaluation, baseline: Evaluation | None = None, explain: bool = False, run: str = "RUN"
+) -> Group:
     """Show the accuracy and cost of every domain, and below them the size and the budget in one line.
 
     Args:
         baseline: a run of the method "feature" (default: what was fitted to the frozen features of the run).
         explain: also say what each number counts, with those that the table leaves out.
+        run: the folder to continue, if the run is not finished.
     """
     title = plain_text(_title(results), style="bold")
-    notes = [plain_text(note) for note in _notes(results)]
+    notes = [plain_text(note) for note in _notes(results, run)]
     explanations = [plain_text(line) for line in _explanations(results)] if explain else []
     summary = plain_text(f"{_size(results)}{_budget(results)}")
-    return Group(title, *notes, _table(results, baseline), *explanations, summary)
+    advice = [plain_text(line) for line in _advice(results, baseline)]
+    return Group(title, *notes, _table(results, baseline), *explanations, *advice, summary)
+
+
+def _frozen(results: Evaluation, baseline: Evaluation | None) -> dict[str, float]:
+    return baseline.accuracies if baseline else results.frozen_accuracies
 
 
 def _table(results: Evaluation, baseline: Evaluation | None) -> PlainTable:
-    frozen = baseline.accuracies if baseline else results.frozen_accuracies
+    frozen = _frozen(results, baseline)
     usages = [domain.usage for domain in results.domains.values()]
     table = PlainTable("domain", "accuracy", "frozen features", "kernels used", "computation")
     for name, domain in results.domains.items():
@@ -69,16 +77,31 @@ def _title(results: Evaluation) -> str:
     return f"{results.backbone}: {domains}, {method}{budget} ({results.split} split)"
 
 
-def _notes(results: Evaluation) -> list[str]:
+def _notes(results: Evaluation, run: str) -> list[str]:
     """Return what a reader must know before the numbers."""
     lines = [f"skipped: {reason}" for reason in results.unmeasured.values()]
-    done, total = results.steps
-    if done < total:
-        lines.append(f"unfinished: step {done} of {total}; continue with: prunus train --resume RUN")
+    if _is_unfinished(results):
+        done, total = results.steps
+        lines.append(f"unfinished: step {done} of {total}; continue with: prunus train --resume {run}")
     if results.scores:
         scores = {title: getattr(results.scores, key) for title, key in SCORES.items()}
         lines.append(", ".join(f"{title} {score:.4g}" for title, score in scores.items() if score is not None))
     return lines
+
+
+def _advice(results: Evaluation, baseline: Evaluation | None) -> list[str]:
+    """Return what to do where training has not paid off; the note above says how to continue an unfinished run."""
+    frozen = _frozen(results, baseline)
+    worse = [name for name, accuracy in results.accuracies.items() if accuracy < frozen.get(name, 0)]
+    if not worse or _is_unfinished(results):
+        return []
+    where = "every domain" if len(worse) == len(results.domains) > 1 else ", ".join(worse)
+    return [f"frozen features are more accurate in {where}: train for more epochs, or set a larger budget"]
+
+
+def _is_unfinished(results: Evaluation) -> bool:
+    done, total = results.steps
+    return done < total
 
 
 def _size(results: Evaluation) -> str:
@@ -91,10 +114,12 @@ def _size(results: Evaluation) -> str:
 def _budget(results: Evaluation) -> str:
     if results.budget_kept:
         return f"; budget kept: {in_words(results.limits)}"
-    if results.over_budget:
+    described = find_described(results.method)
+    if results.over_budget and not (results.limits and described and described.keeps_budget):
         return f"; over budget: {', '.join(results.over_budget)}; train longer or raise training.dual_rate"
     if results.budget_kept is False:
-        return f"; budget missed: {in_words(limit for limit in results.limits if not limit.kept)}"
+        state = "not reached yet" if _is_unfinished(results) else "missed"
+        return f"; budget {state}: {in_words(limit for limit in results.limits if not limit.kept)}"
     return ""
 
 

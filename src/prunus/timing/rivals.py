@@ -16,6 +16,7 @@ from prunus.errors import PrunusError
 if TYPE_CHECKING:
     from torch import nn
 
+EXTRAS = {"torch": "train", "onnx": "onnx", "onnxruntime": "onnx"}  # package -> the extra that installs it
 ONNX_PRUNED, ONNX_DENSE, TORCH_DENSE = "ONNX pruned", "ONNX dense", "PyTorch dense"
 
 Run = Callable[[Floats], object]
@@ -42,7 +43,7 @@ class Rivals:
             try:
                 build()
             except ModuleNotFoundError as error:
-                self.missing[engine] = f"{error.name} is not installed"
+                self.missing[engine] = _not_installed(error.name)
             except (ImportError, PrunusError) as error:
                 self.missing[engine] = str(error)
 
@@ -74,6 +75,11 @@ class Rivals:
         from prunus.timing.dense import DOMAIN, dense_bundle  # noqa: PLC0415
 
         self._models[ONNX_DENSE, None] = _onnx_bytes(dense_bundle(self._bundle.manifest), DOMAIN)
+
+
+def _not_installed(package: str | None) -> str:
+    extra = EXTRAS.get(package or "")
+    return f"{package} is not installed" + (f"; install it with: pip install 'prunus[{extra}]'" if extra else "")
 
 
 @contextmanager

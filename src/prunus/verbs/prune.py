@@ -35,7 +35,7 @@ def prune(run: str | Path, out: str | Path, dtype: DType | None = None) -> Path:
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
     trained = open_run(folder, device="cpu")
     write_bundle(file, pack_run(trained), dtype or trained.recipe.dtype)
-    for problem in find_problems(file):
+    for problem in find_problems(file, folder):
         warnings.warn(shown(f"{out}: {problem}"), BudgetWarning, stacklevel=2)
     return file
 
@@ -47,8 +47,8 @@ def limits_of_file(model: Path) -> tuple[LimitUse, ...]:
     return (limits_used(recipe, bundle_costs(bundle), model.stat().st_size) if recipe else None) or ()
 
 
-def find_problems(model: Path) -> list[str]:
-    """Say what is wrong with a model file that was just written: its usage, or its size."""
+def find_problems(model: Path, run: Path | str = "RUN") -> list[str]:
+    """Say what is wrong with the model file that was just written from a run: its usage, or its size."""
     bundle = read_bundle(model)
     costs = bundle_costs(bundle)
     usages = {name: costs.usage(name) for name in bundle.domains}
@@ -57,7 +57,7 @@ def find_problems(model: Path) -> list[str]:
     if recipe is None:
         return problems
     if choose_method(recipe).method.keeps_budget:
-        return [*over_limits(limits_of_file(model), _remedy(bundle, recipe)), *problems]
+        return [*over_limits(limits_of_file(model), _remedy(bundle, recipe, run)), *problems]
     return [*over_budget(usages, costs.union(), limit_of(recipe)), *problems]
 
 
@@ -66,11 +66,11 @@ def _recipe(bundle: Bundle) -> Recipe | None:
     return parse_recipe(of_any_version(content)) if content else None
 
 
-def _remedy(bundle: Bundle, recipe: Recipe) -> str:
+def _remedy(bundle: Bundle, recipe: Recipe, run: Path | str) -> str:
     """Return what to do about a file that exceeds a budget that its method keeps."""
     if bundle.dtype != recipe.dtype:
         return f"the recipe plans for the argument dtype={recipe.dtype!r}, and this file is {bundle.dtype}"
     step, total = (bundle.manifest.provenance.get(key, 0) for key in ("step", "total_steps"))
     if step < total:
-        return f"the run stopped at step {step} of {total}; continue it with: prunus.resume('RUN')"
+        return f"the run stopped at step {step} of {total}; continue it with: prunus.resume({str(run)!r})"
     return "train the run again, with a slightly smaller budget"
