@@ -83,9 +83,18 @@ def test_what_was_not_timed_and_the_machine_are_named(calls: list[tuple[object, 
     assert "a machine; Prunus on avx2; numpy 2.0" in lines
 
 
+def test_without_anything_to_compare_with_there_are_no_columns_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = RESULTS.model_copy(update={"gains": ()})
+    monkeypatch.setattr("prunus.bench", lambda *_: alone)
+    lines = _lines()
+    assert _row(lines, "engine") == ["engine", "domain", "median", "ms", "p95", "ms", "images/s"]
+    assert not any("--explain" in line for line in lines)
+
+
 def test_columns_are_explained_only_when_asked(calls: list[tuple[object, ...]]) -> None:
     explanation = "of ideal: speed-up divided by the reduction in multiply-accumulates"
     assert explanation not in _lines()
+    assert "--explain says what is counted." in _lines()
     assert explanation in _lines("--explain")
 
 
@@ -137,12 +146,14 @@ def test_layers_sharing_and_bytes_are_tables(show: Show) -> None:
     assert ["all", "4,000"] in rows
 
 
-def test_in_a_narrow_terminal_domains_are_numbered_and_names_cut_at_the_front(show: Show) -> None:
+def test_in_a_narrow_terminal_domains_are_numbered_and_names_broken_after_dots(show: Show) -> None:
     output = show(("characters", "clothing", "fashion", "fruits", "signs"), 80)
     assert "domains: 1 characters, 2 clothing, 3 fashion, 4 fruits, 5 signs" in output
-    assert "…" in output
-    assert "name_of_a_layer.conv" in output
-    assert LONG not in output
+    lines = [line.strip() for line in output.splitlines()]
+    start = next(index for index, line in enumerate(lines) if line.startswith("stages.0.blocks.0."))
+    assert lines[start].split() == ["stages.0.blocks.0.", "200", "150", *["25", "%"] * 5]
+    assert "".join(line.split()[0] for line in lines[start : start + 2]) == LONG
+    assert "…" not in output
     assert max(map(len, output.splitlines())) <= 80
 
 

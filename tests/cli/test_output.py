@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import prunus
-from prunus.cli.output import make_table, print_json, say, show
+from prunus.cli.output import make_table, measuring, print_json, say, show
 from prunus.measure.evaluation import Evaluation
 from prunus.runtime.predictor import Prediction
 from tests.makers.hostile_files import HOSTILE_NAMES
@@ -71,3 +71,17 @@ def test_lines_and_cells_show_names_as_one_visible_line_each(capsys: pytest.Capt
 def test_no_other_module_writes_to_the_terminal(file: Path) -> None:
     calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)}
     assert calls & AROUND == ({"typer.echo"} if file.name == "output.py" else set())
+
+
+def test_a_measurement_shows_its_steps_in_a_terminal_and_nothing_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with measuring("measuring a run") as watch:
+        watch("decoding", "birds", 3, 8)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("prunus.cli.output.plain_console", lambda **_: Console(force_terminal=True, width=80))
+    with measuring("measuring a run") as watch:
+        watch("decoding", "b[i]rds\x1b", 3, 8)
+    printed = capsys.readouterr().out
+    assert "decoding b[i]rds\\x1b" in printed
+    assert "3/8" in printed

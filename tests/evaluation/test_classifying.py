@@ -13,6 +13,7 @@ from prunus.config import DomainChoice
 from prunus.errors import DataError
 from prunus.evaluation.classifying import Answers, Unmeasured, classify_domains, classify_measurable, locate
 from prunus.evaluation.subject import Subject
+from prunus.evaluation.watching import watched_by
 from prunus.images import Preprocess
 from prunus.measure.by_class.pictures import small_picture
 from prunus.measure.cost import CostReport
@@ -40,6 +41,14 @@ def test_every_domain_is_classified_with_its_images(make_domain: Callable[..., P
     assert answers[0].images.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert [answer.accuracy() for answer in answers] == [0.5, 0.5]
     assert [answer.crops for answer in answers] == [1, 1]
+
+
+def test_who_watches_learns_how_many_images_are_decoded_and_classified(make_domain: Callable[..., Path]) -> None:
+    steps: list[tuple[str, str, int, int]] = []
+    subject = _subject(make_domain("one", test=3))
+    with watched_by(lambda *step: steps.append(step)):
+        list(classify_domains(subject, "test", use_cache=False))
+    assert steps[-2:] == [("decoding", "one", 6, 6), ("classifying", "one", 6, 6)]
 
 
 def test_results_by_class_name_the_files_of_the_mistakes_and_show_them(make_domain: Callable[..., Path]) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 import prunus
 from prunus.amounts import plural
 from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, ModelFile, NoCache
-from prunus.cli.output import make_table, print_json, say, show, waiting
+from prunus.cli.output import make_table, measuring, print_json, say, show, waiting
 from prunus.names import shown
 from prunus.report.tables import megabytes, percent, results_view
 from prunus.run_folder import RunFolder
@@ -42,7 +44,9 @@ def evaluate(
 
     Example: prunus evaluate model.prunus --data data
     """
-    with waiting(f"measuring {target}"):
+    from prunus.verbs.evaluate import watched_by
+
+    with measuring(f"measuring {target}") as watch, watched_by(watch):
         results = prunus.evaluate(target, split, data, CROPS[crops] if crops else None, device, not no_cache)
     saved = RunFolder(target).results if target.is_dir() else None
     ending = [*([f"Saved to {saved}."] if saved else ()), *([] if explain else ["--explain says what is counted."])]
@@ -78,6 +82,8 @@ def bench(
     with waiting("timing"):
         results = prunus.bench(model, threads, domain or (), batch, rounds)
     lines = [f"{engine} was not timed: {reason}" for engine, reason in results.missing.items()]
+    if not explain and results.gains:
+        lines.append("--explain says what is counted.")
     if explain:
         lines += (
             f"median ms, p95 ms: one image; images/s: in batches of {results.batch}",
@@ -107,6 +113,8 @@ def _speeds(results: Benchmark, threads: int) -> PlainTable:
         times = (_short(speed.latency.median_ms), _short(speed.latency.p95_ms), f"{speed.images_per_second:,.0f}")
         earned = (f"{gain.speed_up:.2f} x", f"{gain.realised:.0%}") if gain else ("", "")
         table.add_row(speed.engine, speed.domain or "", *times, *earned)
+    if not gains:  # nothing to compare with
+        del table.columns[-2:]
     if gains:
         mean_speed_up = sum(gain.speed_up for gain in gains.values()) / len(gains)
         mean_realised = sum(gain.realised for gain in gains.values()) / len(gains)
@@ -150,11 +158,18 @@ def _layers(inspection: Inspection, titles: Sequence[str], width: int) -> PlainT
     table = make_table(columns, "kernels before pruning, kept, and used by each domain", gap=2)
     room = max(NARROWEST, width - 2 * 9 - 2 - sum(max(len(title), 5) + 2 for title in titles))
     for layer in inspection.layers:
-        whole = shown(layer.name)
-        name = whole if len(whole) <= room else f"…{whole[1 - room :]}"  # ends differ
         used = [percent(share, 0) for share in layer.usage.values()]
-        table.add_row(name, str(layer.num_kernels), str(layer.kept), *used)
+        table.add_row(_broken(shown(layer.name), room), f"{layer.num_kernels:,}", f"{layer.kept:,}", *used)
     return table
+
+
+def _broken(name: str, room: int) -> Text:
+    """Break a long name after dots, so that all of it is shown."""
+    lines = [""]
+    for part in re.split(r"(?<=\.)", name):
+        is_full = lines[-1].strip() and len(lines[-1]) + len(part) > room
+        lines = [*lines, f"  {part}"] if is_full else [*lines[:-1], lines[-1] + part]
+    return plain_text(*lines)
 
 
 def _sharing(inspection: Inspection, titles: Sequence[str]) -> PlainTable:

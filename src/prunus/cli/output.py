@@ -1,18 +1,20 @@
 """Everything that commands print: lines, tables and JSON. No other module writes to the terminal."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import typer
 from pydantic_core import to_jsonable_python
 from rich.box import HEAVY_HEAD, SIMPLE
 from rich.console import RenderableType
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.status import Status
 from rich.text import Text
 
 from prunus.cli.wording import on_command_line
 from prunus.names import is_unseen, shown
-from prunus.terminal import PlainTable, plain_console, plain_text
+from prunus.terminal import PlainTable, is_live, plain_console, plain_text
 
 
 def say(*lines: str) -> None:
@@ -30,6 +32,23 @@ def complain(kind: str, message: str) -> None:
 def waiting(text: str) -> Status:
     """Show, in a terminal, what a command is busy with."""
     return plain_console(stderr=True).status(plain_text(text))
+
+
+@contextmanager
+def measuring(text: str) -> Iterator[Callable[[str, str, int, int], None]]:
+    """Show, in a terminal, how far each step of a measurement is: what is being done, for which domain."""
+    console = plain_console(stderr=True)
+    doing, count = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[count]}")
+    columns = (SpinnerColumn(), doing, BarColumn(), count)
+    with Progress(*columns, console=console, transient=True, disable=not is_live(console)) as progress:
+        task = progress.add_task(shown(text), total=None, count="")
+
+        def watch(step: str, domain: str, done: int, total: int) -> None:
+            progress.update(
+                task, description=shown(f"{step} {domain}"), completed=done, total=total, count=f"{done}/{total}"
+            )
+
+        yield watch
 
 
 def print_json(content: object) -> None:

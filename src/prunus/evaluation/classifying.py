@@ -12,6 +12,7 @@ from prunus.data.layouts import open_domain
 from prunus.data.loading import ImageSet, damaged_entry, load_images
 from prunus.errors import DataError
 from prunus.evaluation.subject import Subject
+from prunus.evaluation.watching import classifying, decoding
 from prunus.measure.accuracy import Classified, Labels, classify, num_crops
 from prunus.measure.by_class.confusion import ByClass, count_classes, surest_mistakes
 from prunus.measure.by_class.pictures import small_picture
@@ -73,11 +74,11 @@ class _Task:
         if not self.unlabelled:
             _check_labels(domain, self.split)
         skip_bad = recipe.skip_bad_images and not self.unlabelled
-        images = load_images(domain, self.split, entry.preprocess, skip_bad, self.cache)
+        images = load_images(domain, self.split, entry.preprocess, skip_bad, self.cache, decoding())
         if images.was_damaged:
             warnings.warn(damaged_entry(choice.name, self.split), stacklevel=2)
         count = num_crops(self.crops or recipe.evaluation.crops, choice.mirrored, entry.preprocess)
-        classifier = self.subject.classifier(choice.name)
+        classifier = classifying(self.subject.classifier(choice.name), choice.name, len(images))
         found = classify(classifier, images, entry.preprocess, count, recipe.evaluation.batch_size)
         by_class = None if self.unlabelled else _by_class(domain.classes, images, found)
         return Answers(choice.name, found.labels, images, count, by_class)

@@ -8,8 +8,11 @@ from prunus.errors import UnknownNameError
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import Subject, open_subject
+from prunus.evaluation.watching import watched_by
 from prunus.measure.evaluation import Evaluation
 from prunus.verbs.arguments import ModelLike, model_path
+
+__all__ = ["evaluate", "watched_by"]
 
 
 def evaluate(
