@@ -67,7 +67,7 @@ comparison: backbone config data evaluation losses measure methods presets recip
 drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 progress: report run_folder terminal training
-verbs: benchmarks bundle catalog comparison config data drafting evaluation graph lowering measure methods onnx
+verbs: backbone benchmarks bundle catalog comparison config data drafting evaluation graph lowering measure methods onnx
     parallel presets pretraining progress recipes report run_folder runtime samples serving timing training
 cli: backbone benchmarks bundle catalog config data measure onnx parallel progress recipes report run_folder runtime
     serving terminal verbs

@@ -1,5 +1,7 @@
 # the public names, each imported on first use: running a model must not import what trains one
+from .backbone.own.registry import register_backbone as register_backbone
 from .config import Recipe as Recipe
+from .data.own.domain import OwnDomain as OwnDomain
 from .errors import BackboneError as BackboneError
 from .errors import BudgetWarning as BudgetWarning
 from .errors import BundleError as BundleError

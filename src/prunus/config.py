@@ -24,17 +24,22 @@ from prunus.names import domain_name, domain_name_problem
 from prunus.presets import Preset, with_preset
 
 DEMO_PREFIX = "demo:"
+PYTHON_PREFIX = "python:"  # a domain that is passed to a function
+NO_FOLDERS = (DEMO_PREFIX, PYTHON_PREFIX)  # paths that do not name a place on disk
+PYTHON_POLICY = "python"  # a transform that is passed to a function
 UNMIRRORED = frozenset({"dtd", "gtsrb", "gtsr", "omniglot", "svhn"})  # the paper does not mirror these domains
 
 Number = TypeVar("Number", int, float)
 
+ColourMean = Annotated[float, Field(ge=0, le=1)]
+ColourSpread = Annotated[float, Field(gt=0)]
 Share = Annotated[float, BeforeValidator(parse_share), Field(gt=0, le=1)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0)]
 Macs = Annotated[int, BeforeValidator(parse_count), Field(gt=0)]
 Strategy = Literal["shuffled", "round_robin", "alternate", "mixed", "individual"]
 Crops = Literal[1, 5, 10, "paper"]
 Schedule = Literal["step", "cosine", "constant"]
-Policy = Literal["random_resized_crop", "color_jitter", "rand_augment", "trivial_augment"]
+Policy = Literal["random_resized_crop", "color_jitter", "rand_augment", "trivial_augment", "python"]
 Granularity = Literal["kernel", "filter", "input_channel"]
 
 
@@ -48,16 +53,29 @@ class BackboneChoice(Settings):
     """The pretrained network, the source of its weights and its input size."""
 
     name: str
-    weights: str = Field(default="pretrained", description="pretrained, random, or the path of a safetensors file")
+    weights: str = Field(
+        default="pretrained", description="pretrained, random, or the path of a .safetensors, .pth, .pt or .bin file"
+    )
     size: int | None = Field(default=None, ge=8, description="input pixels (default: the network's)")
     resize: int | None = Field(
         default=None, ge=8, description="shorter side before cropping (default: 9/8 of the size)"
+    )
+    mean: tuple[ColourMean, ColourMean, ColourMean] | None = Field(
+        default=None, strict=False, description="of each colour, from 0 to 1 (default: the network's)"
+    )
+    std: tuple[ColourSpread, ColourSpread, ColourSpread] | None = Field(
+        default=None, strict=False, description="standard deviation, likewise (default: the network's)"
     )
 
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
+
+    @model_serializer(mode="wrap")
+    def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out the statistics of colours unless they were set: earlier versions do without them."""
+        return {key: value for key, value in serialize(self).items() if key not in ("mean", "std") or value}
 
     @model_validator(mode="after")
     def _crop_fits(self) -> BackboneChoice:
@@ -88,7 +106,7 @@ class DomainChoice(Settings):
     def _from_path(cls, value: object) -> object:
         fields: dict[str, object] = {"path": value} if isinstance(value, str) else dict(_as_mapping(value))
         if "name" not in fields and isinstance(path := fields.get("path"), str):
-            fields["name"] = domain_name(Path(path.removeprefix(DEMO_PREFIX)).name)
+            fields["name"] = domain_name(Path(path.removeprefix(DEMO_PREFIX).removeprefix(PYTHON_PREFIX)).name)
         return fields
 
     @field_validator("name")
@@ -213,7 +231,9 @@ class Training(Settings):
         default="equal", description="balanced: classes with few images count more"
     )
     augment: tuple[Policy, ...] = Field(
-        default=(), strict=False, description="torchvision policies, besides crops and mirrors"
+        default=(),
+        strict=False,
+        description="torchvision policies, besides crops and mirrors, or python: the argument transform",
     )
     workers: int | None = Field(
         default=None,

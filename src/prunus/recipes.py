@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from prunus.benchmarks import Benchmark, find_benchmark
 from prunus.config import (
-    DEMO_PREFIX,
+    NO_FOLDERS,
     BackboneChoice,
     Budget,
     DomainChoice,
@@ -174,7 +174,7 @@ def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
     """Make the paths of domains, weights and other runs absolute."""
     domains = tuple(
         domain
-        if domain.path.startswith(DEMO_PREFIX)
+        if domain.path.startswith(NO_FOLDERS)
         else domain.model_copy(update={"path": _absolute(base, domain.path)})
         for domain in recipe.domains
     )

@@ -44,13 +44,29 @@ def probe_network(network: nn.Module, size: int) -> Probe:
     was_training = network.training
     try:
         features = network.eval()(torch.zeros(1, 3, size, size))
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # an own network may raise anything
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise BackboneError(f"the network does not accept images of {size} x {size} pixels: {reason}") from None
     finally:
         for hook in hooks:
             hook.remove()
         network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim != 2:
-        raise BackboneError("the network does not return one feature vector per image; choose a classification network")
+        raise BackboneError(
+            f"the network does not return one feature vector per image, a tensor of shape (images, features), "
+            f"but {_describe(features)}"
+        )
     return Probe(int(features.shape[1]), dict(positions), shapes)
+
+
+def _describe(output: object) -> str:
+    """Say what a network returned in place of a feature vector, and what to do."""
+    if not isinstance(output, Tensor):
+        length = f" of {len(output)}" if isinstance(output, (tuple, list, dict)) else ""
+        return f"a {type(output).__name__}{length}; return the features alone"
+    if output.ndim == 4:
+        return (
+            f"a feature map of shape {tuple(output.shape)}; choose a classification network, or end yours with "
+            "torch.nn.AdaptiveAvgPool2d(1) and torch.nn.Flatten()"
+        )
+    return f"a tensor of shape {tuple(output.shape)}; choose a classification network, or return its features"

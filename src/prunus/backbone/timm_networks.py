@@ -5,11 +5,11 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
+from prunus.backbone.own.registry import TIMM_PREFIX
 from prunus.errors import BackboneError, MissingExtraError, UnknownNameError
-
-TIMM_PREFIX = "timm/"
 
 
 def build_timm(name: str) -> nn.Module:
@@ -21,6 +21,16 @@ def build_timm(name: str) -> nn.Module:
     network: nn.Module = timm.create_model(model_name, pretrained=False)
     network.reset_classifier(0)  # type: ignore[operator]  # timm's way to ask for features
     return network
+
+
+def timm_head(name: str) -> frozenset[str]:
+    """Return the names of the tensors of a timm network's classifier."""
+    timm = _import_timm()
+    with torch.device("meta"):  # names only
+        network: nn.Module = timm.create_model(name.removeprefix(TIMM_PREFIX), pretrained=False)
+        whole = set(network.state_dict())
+        network.reset_classifier(0)  # type: ignore[operator]
+        return frozenset(whole - set(network.state_dict()))
 
 
 def timm_names(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The table of bundled networks; all others come from timm."""
+"""The table of bundled networks; all others come from timm or from the user."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,9 +8,12 @@ import torch
 from torch import nn
 
 from prunus.backbone.card import BackboneCard, read_card
+from prunus.backbone.own.modules import build_own, check_pass
+from prunus.backbone.own.registry import TIMM_PREFIX, Colour, OwnBackbone, find_own, own_names
+from prunus.backbone.pickled import Note
 from prunus.backbone.probe import Probe, probe_network
 from prunus.backbone.standardized import bake_standardized
-from prunus.backbone.timm_networks import TIMM_PREFIX, build_timm, fetch_timm_weights, timm_names, timm_preprocess
+from prunus.backbone.timm_networks import build_timm, fetch_timm_weights, timm_head, timm_names, timm_preprocess
 from prunus.backbone.weights import fill, read_weights
 from prunus.backbone.wrn import wrn14_2, wrn28_4
 from prunus.config import BackboneChoice
@@ -32,6 +35,7 @@ class ZooEntry:
     trained_on: str
 
 
+SAFETENSORS = ".safetensors"
 _TINY_IMAGENET = ((0.480, 0.448, 0.398), (0.277, 0.269, 0.282), "Tiny-ImageNet-200")  # mean, std, name
 
 ZOO: dict[str, ZooEntry] = {
@@ -40,33 +44,53 @@ ZOO: dict[str, ZooEntry] = {
 }
 
 
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of most pretrained networks
+
+
 @dataclass(frozen=True)
 class Backbone:
-    """A pretrained network without its head, its preprocessing, and the shapes of one forward pass."""
+    """A pretrained network without its head, its preprocessing, and the shapes of one forward pass.
+
+    Args:
+        notes: what a user should know about its weights or images.
+        has_file: whether a file holds its weights; if not, a run must keep them.
+    """
 
     name: str
     network: nn.Module
     preprocess: Preprocess
     probe: Probe
+    notes: tuple[str, ...] = ()
+    has_file: bool = True
 
 
-def load_backbone(choice: BackboneChoice) -> Backbone:
-    """Build a network with pretrained weights, the weights of a file, or random ones."""
+def load_backbone(choice: BackboneChoice, stored: Path | None = None) -> Backbone:
+    """Build a network with pretrained weights, the weights of a file, or random ones.
+
+    Args:
+        stored: the file in which a run has kept the weights, which then counts instead of the choice.
+    """
+    own = find_own(choice.name)
     with torch.random.fork_rng(devices=[]):  # random weights are the same every time
         torch.manual_seed(0)
-        network = _build(choice.name)
+        network = build_own(own) if own else _build(choice.name)
+    notes: list[str] = []
     card = None
-    if choice.weights != "random":
-        file = _pretrained(choice.name) if choice.weights == "pretrained" else Path(choice.weights)
-        tensors = read_weights(file)
-        card = read_card(file)
+    named = _file(choice, own)
+    if file := stored or named:
+        tensors = read_weights(file, notes.append)
+        card = read_card(file) if file.suffix == SAFETENSORS else None
         if card:
             _check_name(card, choice.name, file)
-            network = bake_standardized(network)  # it was trained with plain convolutions
-        fill(network, tensors, choice.name)
+        if card or stored:
+            network = bake_standardized(network)  # it was trained or kept with plain convolutions
+        fill(network, tensors, choice.name, _head(choice.name, own), file)
     network = bake_standardized(network)
-    preprocess = _preprocess(choice, card)
-    return Backbone(choice.name, network, preprocess, probe_network(network, preprocess.size))
+    preprocess = _preprocess(choice, card, own, notes.append)
+    probe = probe_network(network, preprocess.size)
+    if own:
+        check_pass(own.name, network, preprocess.size)
+    return Backbone(choice.name, network, preprocess, probe, tuple(notes), own is None or named is not None)
 
 
 def _build(name: str) -> nn.Module:
@@ -74,7 +98,13 @@ def _build(name: str) -> nn.Module:
         return ZOO[name].build()
     if name.startswith(TIMM_PREFIX):
         return build_timm(name)
-    raise UnknownNameError("backbone", name, [*ZOO, f"{TIMM_PREFIX}<any timm network>", *timm_names(name)])
+    known = [*ZOO, *own_names(), f"{TIMM_PREFIX}<any timm network>", *timm_names(name)]
+    raise UnknownNameError("backbone", name, known)
+
+
+def _head(name: str, own: OwnBackbone | None) -> frozenset[str]:
+    """Return the names of the tensors of a network's classifier, as far as they are known."""
+    return timm_head(name) if own is None and name.startswith(TIMM_PREFIX) else frozenset()
 
 
 def _check_name(card: BackboneCard, name: str, file: Path) -> None:
@@ -85,21 +115,44 @@ def _check_name(card: BackboneCard, name: str, file: Path) -> None:
         )
 
 
-def _pretrained(name: str) -> Path:
-    return bundled("backbones") / ZOO[name].file if name in ZOO else fetch_timm_weights(name)
+def _file(choice: BackboneChoice, own: OwnBackbone | None) -> Path | None:
+    """Return the file of the weights; None if they are random, or those of an own network as it is built."""
+    if choice.weights == "random":
+        return None
+    if choice.weights != "pretrained":
+        return Path(choice.weights)
+    if own:
+        return own.weights
+    return bundled("backbones") / ZOO[choice.name].file if choice.name in ZOO else fetch_timm_weights(choice.name)
 
 
-def _preprocess(choice: BackboneChoice, card: BackboneCard | None) -> Preprocess:
-    """Return a network's preprocessing: that of its weights file, if the file has a card, or that of the table."""
-    entry = ZOO.get(choice.name)
-    if card:
-        trained, mean, std = card.preprocess.size, card.preprocess.mean, card.preprocess.std
-    else:
-        trained, mean, std = (entry.size, entry.mean, entry.std) if entry else timm_preprocess(choice.name)
+def _preprocess(choice: BackboneChoice, card: BackboneCard | None, own: OwnBackbone | None, note: Note) -> Preprocess:
+    """Return a network's preprocessing: that of the recipe, of its weights file if it has a card, or of the table."""
+    trained, mean, std = _trained_with(choice.name, card, own)
+    mean, std = choice.mean or mean, choice.std or std
     size = choice.size or trained
+    if size is None:
+        raise BackboneError(f"the input size of backbone {choice.name!r} is unknown; set backbone.size, in pixels")
+    if mean is None or std is None:
+        note(
+            f"images for backbone {choice.name!r} are normalized as for ImageNet; "
+            "if its weights were trained otherwise, set backbone.mean and backbone.std"
+        )
     if choice.resize and choice.resize < size:
         raise BackboneError(
             f"backbone.resize must be at least the input size of {choice.name}, {size}; got {choice.resize}"
         )
     resize = card.preprocess.resize if card and size == trained else max(size, round(size * 9 / 8))
-    return Preprocess(size=size, resize=choice.resize or resize, mean=mean, std=std)
+    return Preprocess(size=size, resize=choice.resize or resize, mean=mean or IMAGENET[0], std=std or IMAGENET[1])
+
+
+def _trained_with(
+    name: str, card: BackboneCard | None, own: OwnBackbone | None
+) -> tuple[int | None, Colour | None, Colour | None]:
+    """Return the input size, mean and standard deviation that a network was trained with, as far as known."""
+    if card:
+        return card.preprocess.size, card.preprocess.mean, card.preprocess.std
+    if own:
+        return own.size, own.mean, own.std
+    entry = ZOO.get(name)
+    return (entry.size, entry.mean, entry.std) if entry else timm_preprocess(name)

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from prunus.bundle.manifest import DomainEntry, Provenance
 from prunus.checkpoints.checkpoint import Identity, Position
-from prunus.config import DEMO_PREFIX, Recipe
+from prunus.config import NO_FOLDERS, Recipe
 from prunus.recipes import PATHS
 from prunus.version import __version__
 
@@ -40,7 +40,7 @@ def domain_entries(identity: Identity) -> dict[str, DomainEntry]:
 def public_recipe(recipe: Recipe) -> Recipe:
     """Remove the folders of this machine from the paths of a recipe."""
     domains = [
-        choice if choice.path.startswith(DEMO_PREFIX) else choice.model_copy(update={"path": Path(choice.path).name})
+        choice if choice.path.startswith(NO_FOLDERS) else choice.model_copy(update={"path": Path(choice.path).name})
         for choice in recipe.domains
     ]
     backbone = recipe.backbone.model_copy(update={"weights": Path(recipe.backbone.weights).name})

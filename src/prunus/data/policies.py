@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from prunus.arrays import Bytes, Integers
-from prunus.config import Policy
+from prunus.config import PYTHON_POLICY, Policy
+from prunus.data.own.transforms import passed_transform
 from prunus.errors import MissingExtraError, UnknownNameError
 
 Transform = Callable[[Tensor], Tensor]  # of one image, bytes in and bytes out
@@ -31,15 +32,16 @@ POLICIES: dict[Policy, Callable[[ModuleType, int], Transform]] = {
 
 
 def make_policy(names: Collection[str], size: int, mirror: bool) -> Transform:
-    """Compose a crop, the mirror and the named policies, whatever the order of the names."""
+    """Compose a crop, the mirror, the named policies, whatever the order of the names, and an own transform."""
     for name in names:
-        if name not in POLICIES:
-            raise UnknownNameError("augmentation policy", name, POLICIES)
+        if name not in POLICIES and name != PYTHON_POLICY:
+            raise UnknownNameError("augmentation policy", name, [*POLICIES, PYTHON_POLICY])
+    own = [passed_transform()] if PYTHON_POLICY in names else []
     v2 = _torchvision_transforms()
     chosen = [make(v2, size) for name, make in POLICIES.items() if name in names]
     crop = chosen.pop(0) if CROP in names else v2.RandomCrop(size)
     mirrors = [v2.RandomHorizontalFlip()] if mirror else []
-    composed: Transform = v2.Compose([crop, *mirrors, *chosen])
+    composed: Transform = v2.Compose([crop, *mirrors, *chosen, *own])
     return composed
 
 

@@ -1,4 +1,4 @@
-"""The files of a domain, in a folder or a zip file, listed and read through the same calls."""
+"""The files of a domain, in a folder, a zip file or a program, listed and read through the same calls."""
 
 import os
 import zipfile
@@ -7,7 +7,9 @@ from typing import Protocol
 
 from typing_extensions import override
 
-from prunus.config import DEMO_PREFIX
+from prunus.config import DEMO_PREFIX, PYTHON_PREFIX
+from prunus.data.own.domain import OwnDomain, Picture
+from prunus.data.own.passing import passed_domain
 from prunus.errors import DataError, UnknownNameError
 from prunus.images import MAX_FILE_BYTES
 from prunus.reading import DAMAGE, OPENING, RefusedFileError, read_file, read_member
@@ -112,6 +114,33 @@ class ZipSource(Source):
         return [info.file_size, info.CRC]
 
 
+class PythonSource(Source):
+    """A domain that was passed from Python, as if its images were files in folders."""
+
+    def __init__(self, path: Path, domain: OwnDomain) -> None:
+        self.path = path
+        self._domain = domain
+        has_splits = len(domain.splits) > 1  # if not, a share of every class is held out, as of class folders
+        self._pictures = {_file_name(picture, has_splits): picture for picture in domain.pictures}
+
+    @override
+    def names(self) -> list[str]:
+        return sorted(self._pictures)
+
+    @override
+    def read(self, name: str) -> bytes:
+        picture = self._pictures[name]
+        return self._domain.read(picture.split, picture.index)
+
+    @override
+    def stamp(self, name: str) -> list[int]:
+        return [*self._pictures[name].digest]
+
+
+def _file_name(picture: Picture, has_splits: bool) -> str:
+    return "/".join([*([picture.split] if has_splits else []), picture.label, picture.file])
+
+
 def describe_folder(folder: Path) -> str:
     """Say what a folder holds, for errors about what is missing in it."""
     if not folder.is_dir():
@@ -122,8 +151,10 @@ def describe_folder(folder: Path) -> str:
 
 
 def open_source(path: str | Path) -> Source:
-    """Open a folder, a zip file or a bundled domain (`demo:fashion`)."""
+    """Open a folder, a zip file, a bundled domain (`demo:fashion`) or one that was passed (`python:cars`)."""
     text = str(path)
+    if text.startswith(PYTHON_PREFIX):
+        return PythonSource(Path(text), passed_domain(text.removeprefix(PYTHON_PREFIX)))
     if text.startswith(DEMO_PREFIX):
         name = text.removeprefix(DEMO_PREFIX)
         if name not in demo_names():

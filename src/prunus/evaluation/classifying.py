@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunus.config import DEMO_PREFIX, Crops, DomainChoice
+from prunus.config import NO_FOLDERS, Crops, DomainChoice
 from prunus.data.cache import default_cache
 from prunus.data.domains import UNLABELLED, Domain
 from prunus.data.layouts import open_domain
@@ -138,7 +138,7 @@ def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
         named = zipped if zipped.is_file() else folder
         found = named if named.exists() else next(_called(choice.name, Path(data)), named)
         return choice.model_copy(update={"path": str(found)})
-    if not choice.path.startswith(DEMO_PREFIX) and not Path(choice.path).is_absolute():
+    if not choice.path.startswith(NO_FOLDERS) and not Path(choice.path).is_absolute():
         raise DataError(
             f"the model file does not record where the images of {choice.name!r} are; "
             "name their folder with the argument data='DIR'"

@@ -23,6 +23,7 @@ from prunus.measure.inspection import titled_parts
 from prunus.methods.costs import dense_costs, network_costs
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.recipes import with_absolute_paths
+from prunus.timing.dense import why_not_a_file
 from prunus.training.planning import check_recipe
 from prunus.training.promise import make_keeper, with_own_norms
 from prunus.training.settling import settled
@@ -37,7 +38,7 @@ PENALTY = (
     'kernels, weights and MACs are those before pruning; use method = "exact" to keep a budget exactly'
 )
 NO_BUDGET = "method {name!r} has no budget, so no kernel is removed"
-NO_FILE = "no model file can hold this network, so its kernels are counted instead"
+NO_FILE = "no model file can hold this network, so its kernels are counted instead ({reason})"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def plan_recipe(recipe: Recipe) -> Plan:
         binding=_binding(measured, dense),
         epochs=recipe.training.num_epochs,
         steps=_steps(recipe, images),
-        notes=measured.notes,
+        notes=(*backbone.notes, *measured.notes),
     )
 
 
@@ -133,7 +134,8 @@ def _shrunk(keeper: Keeper, recipe: Recipe) -> _Measured:
     usage = meter.usage(open_DM)
     limits = tuple(keeper.limits.lines(usage))
     if not isinstance(meter, FileMeter) or usage.bytes is None:
-        return _Measured(usage, {}, limits, (NO_FILE, CHOSEN_LATER))
+        reason = why_not_a_file(recipe.backbone)
+        return _Measured(usage, {}, limits, (NO_FILE.format(reason=reason), CHOSEN_LATER))
     bundle = meter.bundle(open_DM)
     parts = titled_parts(bundle_parts(bundle, recipe.dtype), usage.bytes)
     return _Measured(usage, parts, limits, (*keeper.emptied(), CHOSEN_LATER))

@@ -1,5 +1,6 @@
 """Describe the methods of the table and the backbones, as the catalog lists them."""
 
+from prunus.backbone.own.registry import find_own
 from prunus.backbone.zoo import ZOO, Backbone, load_backbone
 from prunus.catalog import EXAMPLE, NUM_DOMAINS, MethodDescription, Option, ZooRow
 from prunus.config import BackboneChoice
@@ -33,7 +34,7 @@ def _describe(name: str, backbone: Backbone) -> MethodDescription:
 
 
 def describe_backbone(name: str) -> ZooRow:
-    """Describe a backbone, bundled or of timm; no weights are downloaded."""
+    """Describe a backbone: bundled, registered or of timm; no weights are downloaded."""
     backbone = load_backbone(BackboneChoice(name=name, weights="random"))
     costs = dense_costs(backbone)
     entry = ZOO.get(name)
@@ -43,6 +44,13 @@ def describe_backbone(name: str) -> ZooRow:
         costs.dense_weights(),
         costs.num_kernels(),
         costs.dense_macs(),
-        f"bundled, {entry.trained_on}" if entry else "timm, hub or file",
+        f"bundled, {entry.trained_on}" if entry else _origin(name),
         entry.top1 if entry else None,
     )
+
+
+def _origin(name: str) -> str:
+    own = find_own(name)
+    if own is None:
+        return "timm, hub or file"
+    return f"registered, {own.weights.name}" if own.weights else "registered, as built"

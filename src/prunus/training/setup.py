@@ -9,7 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from prunus.amounts import plural
-from prunus.backbone.weights import fingerprint
+from prunus.backbone.weights import fingerprint, write_weights
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.checkpoints.changes import check_identity
 from prunus.checkpoints.checkpoint import Checkpoint, Identity, read_checkpoint
@@ -60,7 +60,7 @@ class RecipeTraining:
         """Load the data, build the network and train it."""
         recipe = self.recipe
         prepare_determinism(recipe.training)
-        backbone = load_backbone(recipe.backbone)
+        backbone = self._backbone()
         with self.processes.leader_first() if self.use_cache else nullcontext():  # which decodes for a whole machine
             data = [self._load(backbone, *pair) for pair in zip(domains, recipe.domains, strict=True)]
         self._check_validation(data)
@@ -85,6 +85,19 @@ class RecipeTraining:
         keeper = make_keeper(net, backbone, identity, self.processes)
         learner = Learner(net, recipe, self.processes, self.teacher)
         fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start, keeper)
+
+    def _backbone(self) -> Backbone:
+        """Load the network; the weights of an own one that no file holds are kept in the run."""
+        is_new = not self.folder.holds_run()
+        stored = None if is_new or not self.folder.backbone.exists() else self.folder.backbone
+        backbone = load_backbone(self.recipe.backbone, stored)
+        if not backbone.has_file:
+            self.processes.broadcast_(list(backbone.network.state_dict().values()))  # each may have built another
+            if self.processes.is_first and stored is None:
+                write_weights(self.folder.backbone, backbone.network)
+        for note in backbone.notes:
+            self.observer.noted(note)
+        return backbone
 
     def _open_logs(self) -> Observers:
         """Write what describes the run, and return its observers; of several processes only the first has any."""

@@ -7,11 +7,18 @@ from prunus.config import Recipe
 from prunus.data.checks import BENCHMARK_CHECKS, CheckReport, OnImage, check_folders
 from prunus.data.folders.finding import Place, find_domains
 from prunus.recipes import load_recipe
+from prunus.verbs.arguments import Domains, Own
 
 RECIPES = (".toml", ".json")
 
 
-def check(path: str | Path, benchmark: str | None = None, on_image: OnImage = lambda: None) -> CheckReport:
+def check(
+    path: Recipe | str | Path,
+    benchmark: str | None = None,
+    on_image: OnImage = lambda: None,
+    *,
+    domains: Domains | None = None,
+) -> CheckReport:
     """Check a domain (a folder or zip file), a folder of domains, the domains of a recipe, or a benchmark.
 
     Every image is decoded. An unreadable image is an error, unless the recipe skips such images.
@@ -19,16 +26,28 @@ def check(path: str | Path, benchmark: str | None = None, on_image: OnImage = la
     Args:
         benchmark: the name of the benchmark that the folder holds.
         on_image: called for every image.
+        domains: as in `train`, with a recipe.
     """
-    recipe = load_recipe(path) if Path(path).suffix.lower() in RECIPES and Path(path).is_file() else None
-    if recipe and not recipe.benchmark:
-        return check_folders(_places(recipe), None, on_image)
-    if recipe and recipe.root:
-        path, benchmark = recipe.root, recipe.benchmark
+    if isinstance(path, Recipe):
+        return _check_recipe(path, on_image, domains)
+    if Path(path).suffix.lower() in RECIPES and Path(path).is_file():
+        return _check_recipe(load_recipe(path), on_image, domains)
     if benchmark is None:
         return check_folders(find_domains(path), None, on_image)
+    return _check_benchmark(path, benchmark, on_image)
+
+
+def _check_recipe(recipe: Recipe, on_image: OnImage, domains: Domains | None) -> CheckReport:
+    if recipe.benchmark and recipe.root:
+        return _check_benchmark(recipe.root, recipe.benchmark, on_image)
+    own = Own(domains=domains)
+    with own.passed(None):
+        return check_folders(_places(own.in_recipe(recipe)), None, on_image)
+
+
+def _check_benchmark(root: str | Path, benchmark: str, on_image: OnImage) -> CheckReport:
     known = find_benchmark(benchmark)
-    return BENCHMARK_CHECKS[known.name](Path(path), known, on_image)
+    return BENCHMARK_CHECKS[known.name](Path(root), known, on_image)
 
 
 def _places(recipe: Recipe) -> list[Place]:

@@ -1,7 +1,10 @@
 """Write a run as one small model file."""
 
+from __future__ import annotations
+
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prunus.arrays import DType
 from prunus.bundle.bundle import Bundle
@@ -19,21 +22,27 @@ from prunus.presets import of_any_version
 from prunus.recipes import parse_recipe
 from prunus.training.findings import larger_than_dense, limit_of, over_budget, over_limits
 from prunus.training.run import open_run
+from prunus.verbs.arguments import Own
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def prune(run: str | Path, out: str | Path, dtype: DType | None = None) -> Path:
+def prune(run: str | Path, out: str | Path, dtype: DType | None = None, *, backbone: nn.Module | None = None) -> Path:
     """Drop every kernel that no domain of a run uses and write the rest to one file.
 
     A file that exceeds its budget, or the size of the dense network, is written with a warning.
 
     Args:
         dtype: how weights are stored: float32, float16 or bfloat16 (default: the recipe's).
+        backbone: the own network with which the run was trained.
     """
     file = as_path(out, "the model file to write")
     folder = as_path(run, "the folder of a run")
     if file.is_dir():
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
-    trained = open_run(folder, device="cpu")
+    with Own(backbone).passed_to(folder):
+        trained = open_run(folder, device="cpu")
     write_bundle(file, pack_run(trained), dtype or trained.recipe.dtype)
     for problem in find_problems(file, folder):
         warnings.warn(shown(f"{out}: {problem}"), BudgetWarning, stacklevel=2)

@@ -1,0 +1,1 @@
+"""Networks that are not part of Prunus: registered by a package, or passed from Python."""

@@ -1,0 +1,113 @@
+"""Build an own network, and refuse in one sentence what cannot be a backbone."""
+
+import copy
+import reprlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
+
+from prunus.backbone.own.registry import OwnBackbone
+from prunus.errors import BackboneError
+
+NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.InstanceNorm2d)
+OLD_PARAMETRIZATIONS = {"WeightNorm": "remove_weight_norm", "SpectralNorm": "remove_spectral_norm"}  # hooks of torch
+
+
+def build_own(own: OwnBackbone) -> nn.Module:
+    """Return a copy of an own network on the CPU, in single precision."""
+    try:
+        network = own.build()
+    except Exception as error:  # the function is the user's
+        reason = f"{type(error).__name__}: {error}"
+        raise BackboneError(f"the function that builds backbone {own.name!r} failed ({reason}); fix it") from error
+    if not isinstance(network, nn.Module):
+        where = "backbone must be" if own.is_passed else f"the function that builds backbone {own.name!r} must return"
+        raise BackboneError(f"{where} a torch.nn.Module, got {reprlib.repr(network)}")
+    if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
+        raise BackboneError(f"backbone {own.name!r} has lazy layers without weights; run one image through it first")
+    for problem in _layer_problems(network):
+        raise BackboneError(f"backbone {own.name!r} {problem}")
+    try:
+        return copy.deepcopy(network).cpu().float()
+    except Exception as error:  # modules may hold anything
+        reason = f"{type(error).__name__}: {error}"
+        raise BackboneError(f"backbone {own.name!r} cannot be copied ({reason}); pass a plain module") from error
+
+
+def _layer_problems(network: nn.Module) -> Iterator[str]:
+    """Yield what is wrong with the layers of a network, before it runs."""
+    for name, module in network.named_modules():
+        if parametrize.is_parametrized(module):
+            tensor = next(iter(module.parametrizations))  # by the name of a tensor
+            remedy = f"torch.nn.utils.parametrize.remove_parametrizations(layer, {tensor!r})"
+            yield _changes_weights(name, remedy)
+        for hook in module._forward_pre_hooks.values():
+            if type(hook).__name__ in OLD_PARAMETRIZATIONS:
+                yield _changes_weights(name, f"torch.nn.utils.{OLD_PARAMETRIZATIONS[type(hook).__name__]}(layer)")
+    if not any(isinstance(module, nn.Conv2d) for module in network.modules()):
+        yield "has no 2-D convolution to switch; pass a convolutional network"
+    names = defaultdict(list)
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        names[id(parameter)].append(name)
+    for shared in names.values():
+        if len(shared) > 1:
+            first, second = (name.rpartition(".")[0] for name in shared[:2])
+            yield f"uses one layer or weight as both {first!r} and {second!r}; let each of them have its own"
+
+
+def _changes_weights(name: str, remedy: str) -> str:
+    return (
+        f"changes the weights of layer {name!r} before each use, which could undo a switch; "
+        f"make them plain first: {remedy}"
+    )
+
+
+@torch.no_grad()
+def check_pass(name: str, network: nn.Module, size: int) -> None:
+    """Refuse a network that still has its classifier, or that uses one norm twice; it has run before."""
+    calls: Counter[str] = Counter()
+    last: list[tuple[str, nn.Module, object]] = []
+
+    def record(layer: str, module: nn.Module, output: object) -> None:
+        calls[layer] += _is_norm(module)
+        if not list(module.children()):
+            last[:] = [(layer, module, output)]
+
+    hooks = [
+        module.register_forward_hook(lambda module, _inputs, output, layer=layer: record(layer, module, output))
+        for layer, module in network.named_modules()
+    ]
+    was_training = network.training
+    try:
+        features = network.eval()(torch.zeros(1, 3, size, size))
+    finally:
+        for hook in hooks:
+            hook.remove()
+        network.train(was_training)
+    for layer, count in calls.items():
+        if count > 1:
+            raise BackboneError(
+                f"backbone {name!r} runs the norm {layer!r} {count} times in one pass, and its statistics can only fit "
+                "one place; give each place a norm of its own"
+            )
+    if last:
+        _refuse_classifier(name, *last[0], features)
+
+
+def _refuse_classifier(name: str, layer: str, module: nn.Module, output: object, features: Tensor) -> None:
+    if output is features and isinstance(module, nn.Linear):
+        raise BackboneError(
+            f"backbone {name!r} ends with the linear layer {layer!r} ({module.in_features} -> {module.out_features}), "
+            "its classifier, and every domain gets one of its own; put torch.nn.Identity() in its place, "
+            "or after it if it belongs to the features"
+        )
+
+
+def _is_norm(module: nn.Module) -> bool:
+    has_state = next(module.parameters(recurse=False), None) is not None or bool(list(module.buffers(recurse=False)))
+    return has_state and (isinstance(module, NORMS) or "Norm" in type(module).__name__)

@@ -1,0 +1,1 @@
+"""Domains and augmentation that are passed from Python."""
