@@ -113,9 +113,16 @@ def scan_bomb(side: int, scans: int) -> bytes:
 
 @contextmanager
 def live_service(folder: Path, examples: Examples | None = None, **settings: Any) -> Iterator[Live]:  # noqa: ANN401
-    """Run a service in a thread; it must stop by itself at the end."""
-    predictor = GatedPredictor(write_model(folder / "model.prunus"))
-    service = make_service("model.prunus", predictor, ServeSettings(port=0, **settings), examples or {})
+    """Run a service of a small model in a thread; it must stop by itself at the end."""
+    with live_model(write_model(folder / "model.prunus"), examples, **settings) as live:
+        yield live
+
+
+@contextmanager
+def live_model(path: Path, examples: Examples | None = None, **settings: Any) -> Iterator[Live]:  # noqa: ANN401
+    """Run a service of a model file in a thread."""
+    predictor = GatedPredictor(path)
+    service = make_service(path.name, predictor, ServeSettings(port=0, **settings), examples or {})
     started = threading.Event()
     server = make_server(service, started.set)
     with listen("127.0.0.1", 0) as listener:

@@ -40,7 +40,8 @@ def read_weights(path: Path, note: Note = _ignore) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         raise BackboneError(f"{path} is not a safetensors file, or it is damaged; copy or download it again")
     raise BackboneError(
-        f"{path} is neither a file of torch.save nor a safetensors file; it begins with {content[:START]!r}"
+        f"{path} is neither a file of torch.save nor a safetensors file; it begins with {content[:START]!r}; "
+        "download or save it again"
     )
 
 
@@ -80,7 +81,11 @@ def _missing(named: Named, targets: Named, name: str, head: Collection[str]) -> 
 
 def _surplus(named: Named, targets: Named, name: str, head: Collection[str]) -> str | None:
     surplus = left_over(named, targets, head)
-    return f"they have {plural(len(surplus), 'tensor')} that {name} has not, {_such_as(surplus)}" if surplus else None
+    return (
+        f"the weights have {plural(len(surplus), 'tensor')} that {name} has not, {_such_as(surplus)}"
+        if surplus
+        else None
+    )
 
 
 def _other_shapes(named: Named, targets: Named, name: str, head: Collection[str]) -> str | None:

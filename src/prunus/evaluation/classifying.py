@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunus.config import NO_FOLDERS, Crops, DomainChoice
+from prunus.config import NO_FOLDERS, PYTHON_PREFIX, Crops, DomainChoice
 from prunus.data.cache import default_cache
 from prunus.data.domains import UNLABELLED, Domain
 from prunus.data.layouts import open_domain
 from prunus.data.loading import ImageSet, damaged_entry, load_images
+from prunus.data.own.passing import is_passed
 from prunus.errors import DataError
 from prunus.evaluation.subject import Subject
 from prunus.evaluation.watching import classifying, decoding
@@ -129,7 +130,9 @@ def _by_class(classes: Sequence[str], images: ImageSet, found: Classified) -> By
 
 
 def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
-    """Find a domain in the folder `data`, or where the recipe says."""
+    """Find a domain in what was passed from Python, in the folder `data`, or where the recipe says."""
+    if choice.path.startswith(PYTHON_PREFIX) and is_passed(choice.path.removeprefix(PYTHON_PREFIX)):
+        return choice
     if data is not None and choice.layout == "decathlon":
         return choice.model_copy(update={"path": str(data)})
     if data is not None:

@@ -21,6 +21,11 @@ def passing_domains(domains: Mapping[str, object] | None) -> Iterator[None]:
         _DOMAINS.reset(token)
 
 
+def is_passed(name: str) -> bool:
+    """Return whether a domain was passed under a name."""
+    return name in (_DOMAINS.get() or {})
+
+
 def passed_domain(name: str) -> OwnDomain:
     """Return the domain that was passed under a name."""
     own = _DOMAINS.get() or {}
