@@ -10,6 +10,7 @@ from prunus.cli.app import app
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.inspection import Inspection, LayerContent
 from prunus.measure.speed import Benchmark, Gain, Speed, Timing
+from prunus.report.page.writing import Report
 from tests.makers.run_folders import results
 
 LONG = "stages.0.blocks.0.a_very_long_name_of_a_layer.conv"
@@ -174,3 +175,12 @@ def test_evaluate_says_how_to_see_more_of_a_model_file(monkeypatch: pytest.Monke
     monkeypatch.setattr("prunus.evaluate", lambda *_: Evaluation.model_validate(results()))
     output = CliRunner().invoke(app, ["evaluate", "m.prunus"], env={"COLUMNS": "80"}).output
     assert output.splitlines()[-1] == "--explain says what is counted."
+
+
+def test_frozen_features_are_not_counted_as_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "r.html").write_bytes(b"x" * 130_000)
+    for runs, words in ((("a", "a/feature"), "1 run, with frozen features"), (("a", "x/b"), "2 runs")):
+        report = Report(tmp_path / "r.html", runs, {}, (), {})
+        monkeypatch.setattr("prunus.write_report", lambda *_, report=report: report)
+        output = CliRunner().invoke(app, ["report", "runs"]).output
+        assert output == f"{tmp_path / 'r.html'}: {words}, 0.13 MB; open it in a browser\n"

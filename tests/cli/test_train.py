@@ -91,6 +91,14 @@ def test_without_validation_images_the_end_says_how_to_measure(calls: list[tuple
     output = _train("recipe.toml", "--out", "runs/a")
     assert "No images were held out for validation. Measure the accuracy with: prunus evaluate runs/a" in output
     assert "kernels used" not in output
+    assert " - " not in output  # a table of dashes says nothing
+
+
+def test_a_run_that_was_finished_already_says_so(calls: list[tuple[Any, ...]]) -> None:
+    _write_ending(validation_accuracy=0.875)
+    assert "The run was finished already; --set training.epochs=N trains it for longer. Next: " in _train(
+        "--resume", "runs/a"
+    )
 
 
 def test_pruning_says_how_large_the_file_is_and_what_was_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

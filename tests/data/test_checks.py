@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from prunus.cli.app import app
 from prunus.data.checks import CheckReport, DomainSummary
 from prunus.data.visual_decathlon.sets import open_decathlon_set
-from prunus.errors import DataError, UnknownNameError
+from prunus.errors import DataError, RecipeError, UnknownNameError
 from prunus.verbs.check import check
 from tests.makers.decathlon import write_picture
 from tests.makers.folder_names import numbered, write_files
@@ -303,3 +303,19 @@ def test_a_decathlon_checked_without_its_name_is_recognised(decathlon: Path) -> 
         DataError, match="looks like the Visual Decathlon; check it with the argument benchmark='decathlon'"
     ):
         check(decathlon)
+
+
+def test_a_missing_recipe_is_not_taken_for_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"no recipe file at .*recipes\.toml"):
+        check(tmp_path / "recipes.toml")
+
+
+def test_pictures_that_are_not_read_are_named_with_a_remedy(make_domain: MakeDomain) -> None:
+    folder = make_domain()
+    for name in ("IMG_1.HEIC", "IMG_2.heic", "notes.txt"):
+        (folder / "train" / "a" / name).write_bytes(b"x")
+    findings = {finding.file: finding for finding in check(folder).findings}
+    phone = findings["train/a/IMG_1.HEIC"]
+    assert phone.message == "HEIC is not read: convert it to JPEG or PNG"
+    assert phone.group == findings["train/a/IMG_2.heic"].group == ".heic not read (convert them to JPEG or PNG)"
+    assert findings["train/a/notes.txt"].message == "not an image of <split>/<class>/: ignored"

@@ -191,6 +191,17 @@ def test_a_missing_path_lists_its_neighbours_and_names_the_nearest(tmp_path: Pat
     assert ".hidden" not in str(caught.value)
 
 
+def test_only_what_may_hold_images_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("recipe.toml", "model.prunus", "signs.zip"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownNameError, match=r"^unknown folder or zip file 'flowers'; known: signs\.zip$"):
+        open_source("flowers")
+    (tmp_path / "signs.zip").unlink()
+    with pytest.raises(DataError, match=r"^there is no folder or zip file flowers$"):
+        open_source("flowers")
+
+
 def test_the_nearest_neighbour_is_named_even_among_very_many(tmp_path: Path) -> None:
     for name in [*(f"a{index}" for index in range(30)), "zebras"]:
         (tmp_path / name).mkdir()

@@ -8,7 +8,7 @@ import pytest
 
 import prunus
 from prunus.bundle.file import write_bundle
-from prunus.errors import PrunusError, RecipeError
+from prunus.errors import BundleError, PrunusError, RecipeError, TrainingError
 from prunus.verbs.arguments import as_recipe, model_path, run_folder_for
 from tests.makers.graph_bundles import random_bundle, varied_graph
 from tests.makers.tiny_training import tiny_recipe
@@ -82,3 +82,21 @@ def test_every_error_class_is_public() -> None:
     classes = [kind for kind in vars(prunus.errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
     assert len(classes) > 10
     assert [kind.__name__ for kind in classes if getattr(prunus, kind.__name__, None) is not kind] == []
+
+
+def test_a_missing_run_and_a_folder_of_runs_are_refused_with_what_may_be_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("look", "second"):
+        Path("runs", name).mkdir(parents=True)
+        Path("runs", name, "recipe.json").write_text("{}")
+    for use in (prunus.evaluate, lambda run: prunus.prune(run, "model.prunus")):
+        with pytest.raises(BundleError, match=r"^there is no run and no model file runs/lok; did you mean 'runs/look'"):
+            use("runs/lok")
+        with pytest.raises(BundleError, match=r"^there is no run and no model file elsewhere/run$"):
+            use("elsewhere/run")
+        with pytest.raises(
+            TrainingError, match=r"^runs is a folder of runs; name one of them: runs/look, runs/second$"
+        ):
+            use("runs")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import prunus
-from prunus.errors import RecipeError
+from prunus.errors import RecipeError, UnknownNameError
 from prunus.recipes import load_recipe
 
 MakeDomain = Callable[..., Path]
@@ -25,7 +25,11 @@ def test_the_written_recipe_names_the_domains_that_were_found(make_domain: MakeD
         ("flowers", str(tmp_path / "data" / "flowers")),
     ]
     assert [domain.images["train"] for domain in written.domains] == [18, 18]
-    assert written.next_commands[1] == f"prunus train {written.path} --out runs/first"
+    assert written.next_commands[1:3] == (
+        f"prunus plan {written.path}",
+        f"prunus train {written.path} --out runs/first",
+    )
+    assert written.splits == recipe.training.splits == "train+validation"
 
 
 def test_several_paths_and_another_network_may_be_named(make_domain: MakeDomain, tmp_path: Path) -> None:
@@ -53,5 +57,7 @@ def test_an_existing_recipe_is_kept_unless_asked(make_domain: MakeDomain, tmp_pa
     assert out.read_text() == "mine"
     prunus.make_recipe(make_domain(), out, force=True)
     assert load_recipe(out).domains[0].name == "domain"
+    with pytest.raises(UnknownNameError, match=r"unknown folder or zip file .*'brids'; did you mean 'birds'"):
+        prunus.make_recipe(make_domain("birds").with_name("brids"), out)
     with pytest.raises(RecipeError, match="is a folder; name the file to write"):
         prunus.make_recipe(make_domain(), tmp_path)

@@ -210,6 +210,8 @@ def report(
     for name, reason in written.left_out.items():
         say(f"left out: {name}: {reason}")
     size = megabytes(written.page.stat().st_size)
-    say(f"{written.page}: {plural(len(written.runs), 'run')}, {size}; open it in a browser")
+    own = [name for name in written.runs if name.rpartition("/")[0] not in written.runs]
+    beside = ", with frozen features" if len(own) < len(written.runs) else ""
+    say(f"{written.page}: {plural(len(own), 'run')}{beside}, {size}; open it in a browser")
     if written.figures:
         say(f"{figures}: {plural(len(written.figures), 'figure')} as SVG and PNG")

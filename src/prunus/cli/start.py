@@ -119,6 +119,7 @@ def init(
     )
     layouts = [f"{found.name}: {found.layout}" for found in written.domains]
     left_out = [f"Left out: {reason}" for reason in written.left_out]
+    splits = "train and validation" if written.splits == "train+validation" else "train"
     missing = [f"Before training: {written.missing}"] if written.missing else []
     show(
         written,
@@ -126,7 +127,7 @@ def init(
         make_table(("domain", "classes", "images", *SPLITS), rows=rows),
         *layouts,
         *left_out,
-        f"Written to {written.path}: backbone {written.backbone} ({written.why}).",
+        f"Written to {written.path}: backbone {written.backbone} ({written.why}); it trains on {splits} images.",
         *missing,
         "",
         "Next:",

@@ -25,6 +25,7 @@ from prunus.terminal import plain_console
 
 if TYPE_CHECKING:
     from prunus.arrays import DType
+    from prunus.run_folder import Ending
 
 
 def plan(
@@ -71,6 +72,7 @@ def train(
     load = load_stored_recipe if source is of_run else prunus.load_recipe
     chosen = load(source, changes) if source else None
     watch = [TrainingProgress(f"{resume or out}", plain_console())]
+    before = RunFolder(resume).read_ending() if resume else None
     if resume:
         if out:
             raise RecipeError("--resume continues in the run's own folder; remove --out")
@@ -82,14 +84,19 @@ def train(
             "pass a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"
         )
     if steps := next_steps(run):
-        _show_ending(run)
-        say(f"Done. Next: {steps}")
+        ending = RunFolder(run).read_ending()
+        _show_ending(run, ending)
+        is_old = before is not None and ending is not None and before.step == ending.step
+        done = "The run was finished already; --set training.epochs=N trains it for longer." if is_old else "Done."
+        say(f"{done} Next: {steps}")
 
 
-def _show_ending(run: Path) -> None:
+def _show_ending(run: Path, ending: Ending | None) -> None:
     """Show what the domains have reached beside what needs no training."""
-    ending = RunFolder(run).read_ending()
     if ending is None:  # of an earlier version
+        return
+    if ending.mean_accuracy() is None:
+        say(f"No images were held out for validation. Measure the accuracy with: prunus evaluate {run}")
         return
     table = make_table(("domain", "validation", "frozen features", "chance", "kernels used"), gap=3)
     for name, domain in ending.domains.items():
@@ -98,8 +105,6 @@ def _show_ending(run: Path) -> None:
     if not ending.has_switches:
         del table.columns[4]
     plain_console().print(table)
-    if ending.mean_accuracy() is None:
-        say(f"No images were held out for validation. Measure the accuracy with: prunus evaluate {run}")
 
 
 def prune(

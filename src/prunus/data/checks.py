@@ -23,6 +23,8 @@ COMMON_MODES = frozenset({"RGB", "L"})
 EXAMPLES = 3
 SKIPPED = "unreadable image skipped"
 CHUNK = 1024  # images decoded at a time
+# formats of pictures that cameras and programs write and Pillow does not read, or not as one picture
+UNREAD = frozenset({".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd", ".svg", ".pdf"})
 OnImage = Callable[[], None]
 Level = Literal["error", "warning"]
 
@@ -158,6 +160,10 @@ def _check_listing(name: str, listing: Listing) -> Iterator[Finding]:
     for file in listing.ignored:
         ending = PurePosixPath(file).suffix.lower()
         what = f"{ending} outside {pattern}/" if ending in SUFFIXES else ending or "file without an ending"
+        if ending in UNREAD:
+            remedy = f"{ending[1:].upper()} is not read: convert it to JPEG or PNG"
+            yield Finding("warning", name, file, remedy, f"{ending} not read (convert them to JPEG or PNG)")
+            continue
         yield Finding("warning", name, file, f"not an image of {pattern}/: ignored", f"{what} ignored")
 
 

@@ -168,7 +168,12 @@ def open_source(path: str | Path) -> Source:
     if path.exists():
         raise DataError(f"{path} is neither a folder nor a regular file; a domain is a folder or a zip file")
     parent = path.parent
-    neighbours = [entry.name for entry in parent.iterdir() if not entry.name.startswith(".")] if parent.is_dir() else []
+    neighbours = [entry.name for entry in parent.iterdir() if _may_hold_images(entry)] if parent.is_dir() else []
     if neighbours:
-        raise UnknownNameError(f"domain path in {parent}", path.name, sorted(neighbours))
+        inside = "" if parent == Path() else f" in {parent}"
+        raise UnknownNameError(f"folder or zip file{inside}", path.name, sorted(neighbours))
     raise DataError(f"there is no folder or zip file {path}")
+
+
+def _may_hold_images(entry: Path) -> bool:
+    return not entry.name.startswith(".") and (entry.is_dir() or entry.suffix.lower() == ".zip")

@@ -14,7 +14,7 @@ from prunus.backbone.own.registry import passing
 from prunus.config import PYTHON_POLICY, PYTHON_PREFIX, DomainChoice, Recipe
 from prunus.data.own.domain import OwnDomain, PairDataset
 from prunus.data.own.passing import passing_domains
-from prunus.errors import RecipeError
+from prunus.errors import BundleError, RecipeError, TrainingError, similar_names
 from prunus.files import as_path
 from prunus.names import domain_name_problem
 from prunus.recipes import load_recipe, load_stored_recipe
@@ -24,6 +24,7 @@ from prunus.runtime.predictor import Predictor
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+MOST_RUNS = 20  # keeps an error short
 RecipeLike: TypeAlias = Recipe | str | os.PathLike[str]
 ModelLike: TypeAlias = Predictor | str | os.PathLike[str]
 Domains: TypeAlias = Mapping[str, OwnDomain | PairDataset]
@@ -47,6 +48,18 @@ def run_folder_for(recipe: object, out: object) -> Path:
     if out is None and isinstance(recipe, Recipe):
         raise RecipeError("name the folder of the new run, as in prunus.train(recipe, 'runs/first')")
     return Path("runs") / as_path(recipe, "a recipe").stem if out is None else as_path(out, "the folder of a run")
+
+
+def check_run_or_file(path: Path) -> None:
+    """Refuse a path at which there is nothing to open, or a folder of several runs, and name what may be meant."""
+    if not path.exists():
+        beside = [str(entry) for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = similar_names(str(path), beside)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise BundleError(f"there is no run and no model file {path}{hint}")
+    folders = sorted(path.iterdir()) if path.is_dir() and not RunFolder(path).holds_run() else []
+    if runs := [str(folder) for folder in folders if RunFolder(folder).holds_run()]:
+        raise TrainingError(f"{path} is a folder of runs; name one of them: {', '.join(runs[:MOST_RUNS])}")
 
 
 def model_path(model: object) -> Path:

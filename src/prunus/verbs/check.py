@@ -30,7 +30,7 @@ def check(
     """
     if isinstance(path, Recipe):
         return _check_recipe(path, on_image, domains)
-    if Path(path).suffix.lower() in RECIPES and Path(path).is_file():
+    if Path(path).suffix.lower() in RECIPES and not Path(path).is_dir():
         return _check_recipe(load_recipe(path), on_image, domains)
     if benchmark is None:
         return check_folders(find_domains(path), None, on_image)

@@ -13,7 +13,7 @@ from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import Subject, open_subject
 from prunus.evaluation.watching import watched_by
 from prunus.measure.evaluation import Evaluation
-from prunus.verbs.arguments import Domains, ModelLike, Own, model_path
+from prunus.verbs.arguments import Domains, ModelLike, Own, check_run_or_file, model_path
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,6 +49,7 @@ def evaluate(  # noqa: PLR0913  # what to measure, how, and what comes from Pyth
         return evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))
 
     path = model_path(target)
+    check_run_or_file(path)
     with Own(backbone, domains).passed_to(path):
         if path.is_dir():
             from prunus.evaluation.saved import measure_run  # noqa: PLC0415  # model files need no torch

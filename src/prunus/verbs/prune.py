@@ -22,7 +22,7 @@ from prunus.presets import of_any_version
 from prunus.recipes import parse_recipe
 from prunus.training.findings import larger_than_dense, limit_of, over_budget, over_limits
 from prunus.training.run import open_run
-from prunus.verbs.arguments import Own
+from prunus.verbs.arguments import Own, check_run_or_file
 
 if TYPE_CHECKING:
     from torch import nn
@@ -41,6 +41,7 @@ def prune(run: str | Path, out: str | Path, dtype: DType | None = None, *, backb
     folder = as_path(run, "the folder of a run")
     if file.is_dir():
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
+    check_run_or_file(folder)
     with Own(backbone).passed_to(folder):
         trained = open_run(folder, device="cpu")
     write_bundle(file, pack_run(trained), dtype or trained.recipe.dtype)
