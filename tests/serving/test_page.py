@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, FilePayload, Page, expect, sync_playwright
+from playwright.sync_api import Browser, FilePayload, Page, Route, expect, sync_playwright
 
 from prunus import names
 from prunus.serving.routes.examples import Example
@@ -114,10 +114,89 @@ def test_a_file_that_is_dropped_or_pasted_is_classified_and_again_in_another_dom
 def test_before_a_result_the_page_lists_the_classes_of_the_domain(page: Page, live: Live) -> None:
     classes = live.service.domains.domains[0].classes
     expect(page.locator("#classes li")).to_have_text(list(classes))
-    expect(page.locator("#empty-title")).to_have_text(f"birds tells {len(classes)} classes apart")
+    expect(page.locator("#empty-title")).to_have_text(f"The {len(classes)} classes of birds")
+    expect(page.locator("#all-classes")).to_be_hidden()
     page.get_by_role("button", name="Example: an owl").click()
     _expect_answer(page, live, picture(1), "birds")
     expect(page.locator("#empty")).to_be_hidden()
+    expect(page.locator("#scope")).to_have_text(
+        f"The answer is always one of the {len(classes)} classes of birds, whatever the image shows."
+    )
+
+
+def test_many_classes_are_listed_on_demand(live: Live, browser: Browser) -> None:
+    known = live.client.get("/domains").json()
+    known["domains"][0]["classes"] = [f"kind {number}" for number in range(90)]
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("**/domains", lambda route: route.fulfill(json=known))
+    page.goto(str(live.client.base_url))
+    expect(page.locator("#classes li")).to_have_count(24)
+    page.get_by_role("button", name="Show all 90 classes").click()
+    expect(page.locator("#classes li")).to_have_text(known["domains"][0]["classes"])
+    expect(page.locator("#all-classes")).to_be_hidden()
+    context.close()
+
+
+def test_the_chosen_example_is_marked_until_another_image_is_chosen(page: Page) -> None:
+    pressed = page.locator("#example-list [aria-pressed=true]")
+    for name in ("an owl", "a wren"):
+        page.get_by_role("button", name=f"Example: {name}").click()
+        expect(pressed).to_have_count(1)
+        expect(pressed.locator("img")).to_have_attribute("title", name)
+    _give(page, "drop", "mine.png", picture(7))
+    expect(pressed).to_have_count(0)
+
+
+def test_while_an_answer_is_computed_the_page_shows_the_image_and_says_so(page: Page, live: Live) -> None:
+    page.get_by_role("button", name="Example: an owl").click()
+    _expect_answer(page, live, picture(1), "birds")
+    live.predictor.gate.clear()
+    try:
+        _give(page, "drop", "mine.png", picture(7))
+        expect(page.locator("#progress")).to_have_text("Classifying…")
+        expect(page.get_by_role("img", name="Your image mine.png")).to_be_visible()
+        expect(page.locator("#results li")).to_have_count(0)  # nothing of the earlier answer
+        expect(page.locator("#time")).to_be_empty()
+        expect(page.locator("#progress")).to_have_text("Still waiting. The service may be busy.", timeout=10_000)
+    finally:
+        live.predictor.gate.set()
+    _expect_answer(page, live, picture(7), "birds")
+    expect(page.locator("#progress")).to_be_hidden()
+
+
+@pytest.mark.parametrize("status", [503, 429, None])
+def test_what_may_succeed_later_can_be_tried_again(page: Page, live: Live, status: int | None) -> None:
+    def refuse(route: Route) -> None:
+        if status is None:
+            route.abort()
+        else:
+            route.fulfill(status=status, json={"error": "the service is overloaded"})
+
+    page.route("**/predict/**", refuse)
+    _give(page, "drop", "mine.png", picture(7))
+    reason = "The service is overloaded" if status else "The service does not respond. Is it still running?"
+    expect(page.get_by_role("alert")).to_have_text(reason)
+    page.unroute("**/predict/**")
+    page.get_by_role("button", name="Try again").click()
+    _expect_answer(page, live, picture(7), "birds")
+    expect(page.get_by_role("button", name="Try again")).to_be_hidden()
+
+
+def test_many_domains_leave_room_for_the_image_on_the_first_screen(live: Live, browser: Browser) -> None:
+    known = live.client.get("/domains").json()
+    template = known["domains"][0]
+    names = [f"the collection number {number} of a museum with a long name" for number in range(12)]
+    known["domains"] = [template | {"name": name} for name in names]
+    context = browser.new_context(viewport=PHONE)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.route("**/domains", lambda route: route.fulfill(json=known))
+    page.goto(str(live.client.base_url))
+    expect(page.get_by_text("Choose, drop or paste an image")).to_be_in_viewport(ratio=1)
+    page.get_by_label(names[-1]).check(force=True)
+    expect(page.locator("#empty-title")).to_contain_text(names[-1])
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    context.close()
 
 
 def test_the_true_class_of_an_example_is_labelled_as_such_and_only_in_its_domain(page: Page, live: Live) -> None:
@@ -179,8 +258,9 @@ def test_several_chosen_files_are_all_answered(page: Page, live: Live) -> None:
 def test_a_broken_file_shows_the_reason_and_the_next_good_one_the_answer(page: Page, live: Live) -> None:
     _give(page, "drop", "<b>broken</b>.png", picture(1)[:60])
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("cannot read the image ('<b>broken</b>.png')")  # as text, not as markup
+    expect(alert).to_contain_text("Cannot read the image ('<b>broken</b>.png')")  # as text, not as markup
     expect(page.locator("#results li")).to_have_count(0)
+    expect(page.get_by_role("button", name="Try again")).to_be_hidden()  # it would fail again
     _give(page, "drop", "good.png", picture(2))
     _expect_answer(page, live, picture(2), "birds")
     expect(alert).to_be_hidden()

@@ -310,7 +310,7 @@ def test_the_report_has_the_colours_the_font_and_the_logo_of_the_services_page()
         return [dict(re.findall(r"--([\w-]+): (#\w+)", block)) for block in blocks]
 
     for ours, services in zip(themes(CSS), themes(SERVICE / "page.css"), strict=True):
-        assert len(services) == 10
+        assert len(services) == 11
         assert services == {name: ours[name] for name in services}
     font = re.compile(r"font: 1rem/1.5 .*;")
     assert font.findall(CSS.read_text()) == font.findall((SERVICE / "page.css").read_text()) != []

@@ -6,12 +6,15 @@ const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu; // controls, bidi marks, br
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u200c": "\u200c", "\u200d": "\u200d" };
 const LEAST = 0.5; // a smaller probability of the best class is unsure
 const LEAST_LEAD = 0.1; // and so is a smaller lead over the second class
-const MOST_NAMES = 60; // classes that are listed before there is a result
+const MOST_NAMES = 24; // classes that are listed at first
+const PATIENCE = [[250, "Classifying…"], [5000, "Still waiting. The service may be busy."]]; // milliseconds -> text
+const RETRIED = new Set([408, 429, 502, 503, 504]); // statuses after which the same request may succeed
 let model = null; // the response of GET domains
 let files = []; // the last files, classified again when another domain is chosen
 let truth = null; // the domain and class of the example that was chosen, if it is known
 let lastRequest = 0; // responses to earlier requests are ignored
-let pictures = []; // object URLs of the shown images, to be released
+let pending = 0; // the request that has no response yet; 0 if there is none
+let pictures = []; // object URLs of the files, to be released
 
 function shown(name) {
   return name.replace(UNSEEN, (character) => {
@@ -47,7 +50,7 @@ async function start() {
     const input = element("input");
     Object.assign(input, { type: "radio", name: "domain", value: domain.name, checked: number === 0 });
     input.addEventListener("change", choose);
-    label.append(input, domain.name);
+    label.append(input, shown(domain.name));
     $("domains").append(label);
   });
   $("photograph").hidden = !matchMedia("(pointer: coarse)").matches; // a phone or a tablet
@@ -57,9 +60,10 @@ async function start() {
 function choose() {
   const domain = chosen();
   $("usage").hidden = false;
-  $("usage-text").textContent =
+  $("usage-text").textContent = shown(
     `${domain.name} has ${domain.classes.length} classes and uses ${percent(domain.usage)} of the network. ` +
-    `All domains together use ${percent(model.usage)}.`;
+    `All domains together use ${percent(model.usage)}.`
+  );
   $("usage-domain").style.width = `${100 * domain.usage}%`;
   $("usage-union").style.width = `${100 * model.usage}%`;
   $("examples").hidden = domain.examples.length === 0;
@@ -70,29 +74,31 @@ function choose() {
     Object.assign(image, { src: example.path, alt: `Example: ${name}`, title: name, loading: "lazy" });
     button.type = "button";
     button.append(image);
-    button.addEventListener("click", () => tryExample(example));
+    button.addEventListener("click", () => tryExample(example, button));
     return button;
   }));
-  listClasses(domain);
+  listClasses(domain, MOST_NAMES);
   if (files.length) classify();
 }
 
 // before there is a result, the page says what the chosen domain can tell apart
-function listClasses(domain) {
+function listClasses(domain, most) {
   const count = domain.classes.length;
-  $("empty-title").textContent = shown(`${domain.name} tells ${count} classes apart`);
-  const names = domain.classes.slice(0, MOST_NAMES).map((name) => element("li", "", name));
-  if (count > MOST_NAMES) names.push(element("li", "more", `and ${count - MOST_NAMES} more`));
-  $("classes").replaceChildren(...names);
+  $("empty-title").textContent = shown(`The ${count} classes of ${domain.name}`);
+  $("classes").replaceChildren(...domain.classes.slice(0, most).map((name) => element("li", "", name)));
+  $("all-classes").hidden = count <= most;
+  $("all-classes").textContent = `Show all ${count} classes`;
+  $("all-classes").onclick = () => listClasses(domain, count);
 }
 
-async function tryExample(example) {
+async function tryExample(example, button) {
   const domain = chosen();
   try {
     const answer = await fetch(example.path);
     const content = await answer.blob();
     const isClass = domain.classes.includes(example.name); // examples of the demo are named after their classes
     take([new File([content], example.name, { type: content.type })], isClass ? { domain, name: example.name } : null);
+    button.setAttribute("aria-pressed", "true");
   } catch {
     fail("The example could not be loaded. Is the service still running?");
   }
@@ -102,6 +108,9 @@ function take(newFiles, known = null) {
   if (!model || !newFiles.length) return;
   files = newFiles;
   truth = known;
+  pictures.forEach((address) => URL.revokeObjectURL(address));
+  pictures = files.map((file) => URL.createObjectURL(file));
+  document.querySelector("#example-list [aria-pressed]")?.removeAttribute("aria-pressed");
   classify();
 }
 
@@ -121,43 +130,72 @@ async function classify() {
   if (problem) return fail(problem);
   const form = new FormData();
   files.forEach((file) => form.append("images", file, file.name));
-  $("results").classList.add("waiting");
+  wait(request);
   const begin = performance.now();
   let answer, content;
   try {
     answer = await fetch(`predict/${encodeURIComponent(chosen().name)}?top=5`, { method: "POST", body: form });
     content = await answer.json();
   } catch {
-    if (request === lastRequest) fail("The service does not respond. Is it still running?");
+    if (request === lastRequest) fail("The service does not respond. Is it still running?", true);
     return;
   }
   if (request !== lastRequest) return;
-  if (!answer.ok) return fail(content.error);
+  if (!answer.ok) return fail(content.error, RETRIED.has(answer.status));
   show(content, performance.now() - begin);
 }
 
-function fail(message) {
+// an answer that takes long replaces an earlier one by the pictures and a line about the progress
+function wait(request) {
+  pending = request;
+  $("results").classList.add("waiting");
+  for (const [after, text] of PATIENCE) {
+    setTimeout(() => {
+      if (pending !== request) return;
+      if ($("progress").hidden) {
+        clear();
+        $("progress").hidden = false;
+        $("results").replaceChildren(...files.map((file, number) => {
+          const block = element("div", "result");
+          block.append(picture(number, file.name));
+          return block;
+        }));
+        reveal();
+      }
+      $("progress").textContent = text;
+    }, after);
+  }
+}
+
+function clear() {
+  for (const id of ["error", "retry", "progress", "empty"]) $(id).hidden = true;
+  for (const id of ["scope", "time"]) $(id).textContent = "";
   $("results").classList.remove("waiting");
   $("results").replaceChildren();
-  $("empty").hidden = true;
-  $("time").textContent = "";
-  $("error").textContent = shown(message);
+}
+
+function fail(message, canRetry = false) {
+  pending = 0;
+  clear();
+  $("error").textContent = shown(message.charAt(0).toUpperCase() + message.slice(1));
   $("error").hidden = false;
+  $("retry").hidden = !canRetry || !files.length;
   $("answer").scrollIntoView({ block: "nearest" });
 }
 
+function picture(number, name) {
+  const image = element("img");
+  Object.assign(image, { src: pictures[number], alt: `${truth ? "Example" : "Your image"} ${shown(name)}` });
+  return image;
+}
+
 function show(content, milliseconds) {
-  $("error").hidden = true;
-  $("empty").hidden = true;
-  pictures.forEach((address) => URL.revokeObjectURL(address));
-  pictures = files.map((file) => URL.createObjectURL(file));
-  $("results").classList.remove("waiting");
+  pending = 0;
+  clear();
   $("results").replaceChildren(...content.results.map((result, number) => {
     const block = element("div", "result");
-    const image = element("img");
+    const image = picture(number, result.name);
     const known = truth && truth.domain.name === content.domain ? truth.name : null;
-    const kind = truth ? "Example" : "Your image";
-    Object.assign(image, { src: pictures[number], alt: `${kind} ${shown(result.name)}` });
     const list = element("ol");
     list.append(...result.predictions.map(bar));
     block.append(image, known === null ? element("p", "name", result.name) : trueClass(known, result.predictions[0]));
@@ -166,8 +204,12 @@ function show(content, milliseconds) {
     block.append(list);
     return block;
   }));
-  $("time").textContent =
-    `${content.domain}: ${content.milliseconds.toFixed(1)} ms in the service, ${milliseconds.toFixed(0)} ms round trip`;
+  $("scope").textContent = shown(
+    `The answer is always one of the ${chosen().classes.length} classes of ${content.domain}, whatever the image shows.`
+  );
+  $("time").textContent = shown(
+    `${content.domain}: ${content.milliseconds.toFixed(1)} ms in the service, ${milliseconds.toFixed(0)} ms round trip`
+  );
   reveal();
 }
 
@@ -212,6 +254,7 @@ for (const id of ["file", "camera"]) {
     event.target.value = ""; // allows choosing the same file again
   });
 }
+$("retry").addEventListener("click", classify);
 for (const kind of ["dragenter", "dragover"]) {
   document.addEventListener(kind, (event) => {
     event.preventDefault();

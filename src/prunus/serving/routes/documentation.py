@@ -19,7 +19,7 @@ PAGE = """<!doctype html>
 <link rel="stylesheet" href="page.css">
 </head>
 <body>
-<header><div><h1>{title}</h1><p>{description}</p></div></header>
+<header><img src="icon.svg" alt="" width="40" height="40"><div><h1>{title}</h1><p>{description}</p></div></header>
 <main class="documentation">
 {operations}
 <p>OpenAPI schema: <a href="openapi.json">openapi.json</a>. <a href="./">Back to the page</a>.</p>
