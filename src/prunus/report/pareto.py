@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Box = Sequence[float]  # left, bottom, right, top
 COSTS = {"stored_bytes": (1e-6, "size of all domains (MB)"), "macs_ratio": (100.0, "MACs (% of the backbone)")}
 FRONT = "Pareto front"
 MARKERS = ("o", "s", "^")
@@ -50,6 +51,15 @@ class Style:
     def number(cls, index: int) -> Style:
         """Return the style of a method by its place: another marker where the colours begin again."""
         return cls(COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)])
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text beside a point."""
+
+    text: str
+    point: tuple[float, float]
+    colour: str
 
 
 def pareto_figure(sweep: Sweep) -> Figure:
@@ -107,25 +117,35 @@ def _draw_legend(figure: Figure, sweep: Sweep, styles: Mapping[str, Style]) -> N
 
 
 def _label(axes: Axes, sweep: Sweep, cost: str) -> None:
-    """Label points where no other label, point or bar is; those on the front first, and none that cannot be read."""
+    """Label the points of a sweep, those on the front first."""
     on_front = front(sweep.rows, cost)
     taken = [box for row in sweep.rows for box in _boxes_of(axes, row, cost)]
     if on_front:
-        taken += _boxes_of_line(axes, [_point(sweep.rows[index], cost) for index in on_front])
+        taken += boxes_of_line(axes, [_point(sweep.rows[index], cost) for index in on_front])
+    ranked = sorted(range(len(sweep.rows)), key=lambda i: i not in on_front)
+    labels = [Label(point_label(sweep.rows[index]), _point(sweep.rows[index], cost), DARK) for index in ranked]
+    place_labels(axes, labels, taken, FONT_SIZE)
+
+
+def place_labels(axes: Axes, labels: Sequence[Label], taken: Sequence[Box], size: float) -> None:
+    """Write labels beside their points, the first ones first, where no other label, point or line is; else nowhere.
+
+    Args:
+        taken: boxes on the screen that must stay free, after the layout was computed.
+    """
+    taken = list(taken)
     frame = axes.get_window_extent().padded(-GAP)
-    for index in sorted(range(len(sweep.rows)), key=lambda i: i not in on_front):
-        row = sweep.rows[index]
-        text = point_label(row)
-        for x, y, horizontal, vertical in PLACES if text else ():
+    for wanted in labels:
+        for x, y, horizontal, vertical in PLACES if wanted.text else ():
             label = axes.annotate(
-                text,
-                _point(row, cost),
+                wanted.text,
+                wanted.point,
                 (x, y),
                 textcoords="offset points",
                 ha=horizontal,
                 va=vertical,
-                fontsize=FONT_SIZE,
-                color=DARK,
+                fontsize=size,
+                color=wanted.colour,
             )
             label.set_in_layout(False)  # the layout stays as it was when the room was found
             extent = label.get_window_extent().padded(GAP)
@@ -136,12 +156,18 @@ def _label(axes: Axes, sweep: Sweep, cost: str) -> None:
             label.remove()
 
 
-def overlap(box: Sequence[float], other: Sequence[float]) -> bool:
-    """Return whether two boxes (left, bottom, right, top) share more than a border."""
+def overlap(box: Box, other: Box) -> bool:
+    """Return whether two boxes share more than a border."""
     return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
 
 
-def _boxes_of(axes: Axes, row: ComparisonRow, cost: str) -> list[tuple[float, ...]]:
+def box_of_point(axes: Axes, point: tuple[float, float]) -> Box:
+    """Return the box of a marker on the screen."""
+    x, y = axes.transData.transform(point)
+    return float(x - RADIUS), float(y - RADIUS), float(x + RADIUS), float(y + RADIUS)
+
+
+def _boxes_of(axes: Axes, row: ComparisonRow, cost: str) -> list[Box]:
     """Return the boxes of a marker and its error bars on the screen."""
     x, y = _point(row, cost)
     dx, dy = _errors(row, cost)
@@ -156,7 +182,7 @@ def _boxes_of(axes: Axes, row: ComparisonRow, cost: str) -> list[tuple[float, ..
     ]
 
 
-def _boxes_of_line(axes: Axes, points: Sequence[tuple[float, float]]) -> list[tuple[float, ...]]:
+def boxes_of_line(axes: Axes, points: Sequence[tuple[float, float]]) -> list[Box]:
     """Return small boxes along a line on the screen."""
     corners = axes.transData.transform(points)
     shares = np.linspace(0, 1, 50)[:, None]

@@ -9,6 +9,7 @@ from prunus.report.page.board import Board, make_boards
 from prunus.report.page.board_figures import board_figures, is_wide, tradeoff_figure
 from prunus.report.page.run import ReportedRun
 from prunus.report.page.svg import Drawing, drawing_settings
+from prunus.report.plots import COLOURS, GREY
 from tests.makers.run_folders import results
 
 
@@ -42,6 +43,34 @@ def test_the_front_and_the_points_of_the_trade_off_are_the_runs() -> None:
 def test_one_run_on_the_front_gives_no_line() -> None:
     keys = tradeoff_figure(_board([(0.5, 0.4, 0.8)]), "params").keys
     assert [(key.name, key.mark) for key in keys] == [("union", "circle"), ("dense backbone", "dashes")]
+
+
+def test_points_are_named_by_what_the_legend_does_not_say_in_the_colour_of_their_series() -> None:
+    runs = [
+        ReportedRun("f", Evaluation.model_validate(results("feature", None, {"a": 0.5}, (1.0, 1.0)))),
+        ReportedRun("t", Evaluation.model_validate(results("finetune", None, {"a": 0.9}, (2.0, 1.0)))),
+        ReportedRun("u", Evaluation.model_validate(results("union", 0.25, {"a": 0.6}, (0.3, 0.3)))),
+        ReportedRun("b", Evaluation.model_validate(results("ba2", 0.5, {"a": 0.8}, (0.6, 0.6)))),
+    ]
+    (board,) = make_boards(runs)
+    (axes,) = tradeoff_figure(board, "params").figure.axes
+    assert {text.get_text(): text.get_color() for text in axes.texts} == {
+        "finetune": GREY,
+        "β=0.5": COLOURS[0],
+        "β=0.25": COLOURS[1],
+    }
+
+
+def test_runs_of_different_series_with_the_same_accuracy_do_not_hide_each_other() -> None:
+    methods = ("bn", "ba2", "union", "jaccard")
+    evaluations = [results(method, None if method == "bn" else 0.5, {"a": 0.8, "b": 0.7}) for method in methods]
+    (board,) = make_boards([ReportedRun(r["method"], Evaluation.model_validate(r)) for r in evaluations])
+    (axes,) = board_figures(board)["domains"].figure.axes
+    points = [tuple(line.get_xydata()[0]) for line in axes.lines if len(np.asarray(line.get_xydata())) == 1]  # type: ignore[index]
+    rows = sorted(y for x, y in points if x == pytest.approx(80))
+    assert len(rows) == 4
+    assert min(np.diff(rows)) > 0.1
+    assert all(abs(row) < 0.5 for row in rows)  # inside the row of their domain
 
 
 @pytest.mark.parametrize(

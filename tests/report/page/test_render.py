@@ -16,7 +16,8 @@ from PIL import Image
 
 import prunus
 from prunus.measure.by_class.confusion import ByClass
-from tests.makers.run_folders import HOSTILE, results, write_measured_model, write_run
+from prunus.report.page import render
+from tests.makers.run_folders import HOSTILE, by_class, results, write_measured_model, write_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -30,6 +31,7 @@ EDGES = """all => all.map((part) => {
   const { left, right } = part.getBoundingClientRect();
   return { left, right, needed: part.scrollWidth, given: part.clientWidth };
 })"""
+LIMITS = [{"name": "kernels", "domain": None, "used": 7, "limit": 8, "kept": True}]
 Open = Callable[..., Page]
 
 
@@ -104,6 +106,7 @@ def test_one_run_gives_a_page_with_every_figure_and_table(open_page: Open, one: 
     text = page.inner_text("body")
     for text_part in ("80.0 %", "0.90 MB", "0.3 ms", "weights of the kept kernels", "a small machine", "numpy 2.0"):
         assert text_part in text
+    assert "PyTorch dense 2 ms" in page.inner_text("header")
     page.get_by_text("Recipe with all defaults").click()
     assert 'domains.0.path = "birds"' in page.inner_text("pre")
 
@@ -205,7 +208,11 @@ def test_the_table_holds_all_runs_and_sorts(open_page: Open, many: Path) -> None
     page = open_page(many)
     rows = page.locator(".board tbody tr")
     assert rows.count() == 5
-    assert rows.first.inner_text().split()[:3] == ["feature", "1.000", "1.00"]
+    assert page.locator(".board thead tr").last.inner_text().split() == [
+        *("method", "mean", "MACs", "parameters", "birds", "flowers", "S", "S_O", "S_P", "S_E")
+    ]
+    cells = ["55.0", "100.0", "100.0", "60.0", "50.0"]
+    assert rows.first.inner_text().split()[:8] == ["feature", "(frozen", "backbone)", *cells]
     page.get_by_role("button", name="mean", exact=True).click()
     assert rows.first.locator("th").inner_text().startswith("finetune")
     page.get_by_role("button", name="mean", exact=True).click()
@@ -236,7 +243,7 @@ def test_a_shadow_marks_a_table_that_continues_until_its_end_is_reached(open_pag
 
 def test_on_a_phone_legends_and_figures_are_whole(open_page: Open, many: Path) -> None:
     page = open_page(many, width=390)
-    names = {"params": ["feature extractor", "no budget", "bn", "Pareto front", "dense backbone"]}
+    names = {"params": ["feature (frozen backbone)", "without a budget", "bn", "Pareto front", "dense backbone"]}
     names |= {"macs": names["params"], "domains": names["params"][:3]}
     for figure, expected in names.items():
         items = page.locator(f"#board-1-{figure} .legend li")
@@ -263,6 +270,64 @@ def test_figures_follow_the_theme_of_the_reader(open_page: Open, one: Path) -> N
     expect(tick).to_have_css("fill", "rgb(242, 235, 240)")
 
 
+def test_what_a_reader_needs_first_is_at_the_top_and_every_term_is_defined(open_page: Open, many: Path) -> None:
+    folder = write_run(many.parent / "kept" / "a", results("exact", 0.25, budget_kept=True, limits=LIMITS))
+    baseline = results("feature", None, {"birds": 0.5, "flowers": 0.6}, (1.0, 1.0))
+    content = json.loads((folder / "results.json").read_text()) | {"baselines": {"feature": baseline}}
+    (folder / "results.json").write_text(json.dumps(content))
+    page = open_page(prunus.write_report(folder, folder / "report.html", measure=False).page)
+    header = page.inner_text("header")
+    assert "Budget (β): 25 % of the kernels. It was kept: 7 of 8 kernels." in header
+    assert "55.0 % with the frozen backbone" in header
+    assert "2 runs" not in page.inner_text("body")  # one, and what was measured with it
+    links = page.locator("nav a").evaluate_all("all => all.map((link) => link.getAttribute('href'))")
+    assert len(links) > 3
+    assert [link for link in links if page.locator(link).count() != 1] == []
+    definitions = open_page(many).inner_text("#definitions")
+    for term in ("bn:", "feature:", "finetune:", "Budget β:", "Dense backbone:", "MACs", "S_O", "S_P", "S_E"):
+        assert term in definitions
+
+
+def test_long_names_of_domains_fit_on_paper_and_can_be_told_apart(open_page: Open, tmp_path: Path) -> None:
+    names = [
+        f"{kind} of the collection of a museum" for kind in ("coins", "ferns", "moths", "shells", "stones", "owls")
+    ]
+    names += [f"{name}, second part" for name in names]
+    folder = write_run(tmp_path / "a", results("bn", None, dict.fromkeys(names, 0.5)))
+    page = open_page(prunus.write_report(folder, tmp_path / "r.html").page)
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 703, "height": 900})  # A4 without its margins
+    table = page.locator(".board table").bounding_box()
+    assert table
+    assert table["x"] + table["width"] <= 703
+    titles = page.locator(".board thead tr").last.locator("th").evaluate_all("all => all.map((head) => head.title)")
+    assert titles[4:] == names
+    ticks = page.locator("#board-1-domains svg text").all_text_contents()
+    assert len({tick for tick in ticks if "…" in tick}) == 12
+
+
+def test_a_page_about_many_runs_shows_less_of_each_and_says_so(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        content = results("bn", None, {"birds": 0.5 + 0.1 * number}, (1 + number, 1.0))
+        content["domains"]["birds"]["by_class"] = by_class(("owl", "wren", "kite"))
+        write_run(tmp_path / "runs" / str(number), content | {"backbone": f"net{number // 4}"})
+    expected = [
+        (10_000_000, "", 40, 10, 5),
+        (170_000, "Only three mistakes of each domain are shown", 15, 10, 5),
+        (1, "Classes, mistakes and training curves are left out", 0, 0, 0),
+    ]
+    for limit, note, pictures, figures, curves in expected:
+        monkeypatch.setattr(render, "MOST_BYTES", limit)
+        page = open_page(prunus.write_report(tmp_path / "runs", tmp_path / "r.html", measure=False).page)
+        assert page.locator(".mistakes img").count() == pictures
+        assert page.locator(".domain .chart").count() == figures
+        assert page.locator("[id$=-learning]").count() == curves
+        said = page.locator(".note", has_text="to keep this page small").all_text_contents()
+        assert [text.partition(", to keep")[0] for text in said] == [note for _ in range(bool(note))]
+
+
 def test_hostile_names_are_text(open_page: Open, tmp_path: Path) -> None:
     link = "<a href='https://example.org'>x</a>"
     example = {"domain": HOSTILE, "file": HOSTILE, "truth": HOSTILE}
@@ -277,7 +342,7 @@ def test_hostile_names_are_text(open_page: Open, tmp_path: Path) -> None:
     assert page.locator("script").count() == 1
     assert f"the model predicts “{HOSTILE}”" in page.inner_text("body")
     ticks = page.locator("#board-1-domains svg text").all_text_contents()
-    assert {f"…{HOSTILE[-21:]}", f"…{link[-21:]}", "2024-01-01"} <= set(ticks)
+    assert {f"{HOSTILE[:11]}…{HOSTILE[-12:]}", f"{link[:11]}…{link[-12:]}", "2024-01-01"} <= set(ticks)
 
 
 def _luminance(colour: str) -> float:

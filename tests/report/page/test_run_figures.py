@@ -55,6 +55,15 @@ def test_curves_follow_the_log(run: ReportedRun) -> None:
     assert high > 100
 
 
+def test_the_curves_of_more_domains_than_colours_differ(run: ReportedRun) -> None:
+    progress = run.epochs[0].domains["birds"]
+    epoch = replace(run.epochs[0], domains={f"domain {number}": progress for number in range(12)})
+    drawing = learning_figure([epoch])
+    lines = drawing.figure.axes[0].lines
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 12
+    assert len({(key.shade, key.mark) for key in drawing.keys}) == 12
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 12, 30, 240])
 def test_only_whole_epochs_have_ticks_and_each_of_a_short_run(run: ReportedRun, count: int) -> None:
     epochs = [replace(run.epochs[0], epoch=number) for number in range(count)]

@@ -81,7 +81,9 @@ def test_the_same_figure_is_the_same_text_and_small() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("owl", "owl"), ("x" * 22, "x" * 22), ("stages.0.0." + "y" * 20, "…." + "y" * 20)]
+    ("name", "expected"),
+    [("owl", "owl"), ("x" * 24, "x" * 24), ("stages.0.0." + "y" * 20, "stages.0.0.…" + "y" * 12)],
 )
-def test_long_names_keep_their_end(name: str, expected: str) -> None:
+def test_long_names_keep_their_beginning_and_their_end(name: str, expected: str) -> None:
     assert short(name) == expected
+    assert len(short(name, 9)) <= 9

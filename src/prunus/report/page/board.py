@@ -12,6 +12,7 @@ from prunus.report.comparison import OVER, row_label
 from prunus.report.page.run import ReportedRun
 
 COSTS = {"params": "parameters", "macs": "MACs"}  # cost -> its title
+FROZEN = f"{FEATURE} (frozen backbone)"  # how legends name the feature extractor
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Entry:
     def label(self) -> str:
         """Return method, settings and budget, as in the table."""
         return row_label(self.row)
+
+    @property
+    def title(self) -> str:
+        """Return the label, for the feature extractor with what it is."""
+        return self.label.replace(FEATURE, FROZEN, 1) if self.run.results.method == FEATURE else self.label
 
     @property
     def subtitle(self) -> str:

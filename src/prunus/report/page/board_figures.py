@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from prunus.measure.score import FEATURE
 from prunus.names import shown
-from prunus.report.page.board import COSTS, Board, Entry, cost_of, positions
+from prunus.report.page.board import COSTS, FROZEN, Board, Entry, cost_of, positions
 from prunus.report.page.svg import THEME, WIDTH, Drawing, Key, short
-from prunus.report.plots import CARD, COLOURS, GREY, INK, new_figure
+from prunus.report.pareto import SPACE, Label, box_of_point, boxes_of_line, place_labels, point_label
+from prunus.report.plots import CARD, COLOURS, GREY, INK, RULE, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,9 @@ FEWEST_POINTS = 4  # runs; fewer are drawn as bars
 WIDE = 5  # costs that differ by a larger factor are drawn on a logarithmic axis
 TICKS = [percent * 10**power for power in range(-2, 5) for percent in (1, 2, 5)]
 SIZES = {"*": 11, "D": 6, "o": 7}
+UNLIMITED = "without a budget"
+ROW = 0.8  # of the height of a domain's row, which its series share
+LABEL_SIZE = 9  # points; smaller texts could not be read on a phone
 
 
 def board_figures(board: Board) -> dict[str, Drawing]:
@@ -37,7 +41,7 @@ def series(board: Board) -> dict[str, list[Entry]]:
     entries_by_name: dict[str, list[Entry]] = {}
     for entry in board.entries:
         method = entry.run.results.method
-        without_budget = "feature extractor" if method == FEATURE else "no budget"
+        without_budget = FROZEN if method == FEATURE else UNLIMITED
         name = without_budget if entry.run.results.budget is None else method
         entries_by_name.setdefault(name, []).append(entry)
     return entries_by_name
@@ -45,7 +49,7 @@ def series(board: Board) -> dict[str, list[Entry]]:
 
 def series_style(board: Board) -> dict[str, tuple[str, str]]:
     """Return the colour and marker of every series."""
-    fixed = {"feature extractor": (INK, "*"), "no budget": (GREY, "D")}
+    fixed = {FROZEN: (INK, "*"), UNLIMITED: (GREY, "D")}
     budgeted = [name for name in series(board) if name not in fixed]
     return fixed | {name: (COLOURS[number % len(COLOURS)], "o") for number, name in enumerate(budgeted)}
 
@@ -57,6 +61,9 @@ def tradeoff_figure(board: Board, cost: str) -> Drawing:
     for entry, point in draw_tradeoff(axes, board, cost):
         drawing.note(point, tradeoff_note(entry), entry.anchor)
     drawing.add_keys(axes)
+    axes.margins(SPACE)
+    figure.draw_without_rendering()  # computes the layout, which says where there is room for labels
+    _label(axes, board, cost)
     return drawing
 
 
@@ -77,16 +84,22 @@ def draw_tradeoff(axes: Axes, board: Board, cost: str) -> list[tuple[Entry, Line
 
 
 def domains_figure(board: Board) -> Drawing:
-    """Draw the accuracy of every run in every domain: a row per domain, a point per run."""
-    figure, (axes,) = new_figure(1, WIDTH, 0.7 + 0.38 * len(board.domains))
+    """Draw the accuracy of every run in every domain: a row per domain with a line per series, a point per run."""
+    all_series = series(board)
+    figure, (axes,) = new_figure(1, WIDTH, 0.7 + (0.2 + 0.1 * len(all_series)) * len(board.domains))
     drawing = Drawing(figure)
-    for name, entries in series(board).items():
+    for number, (name, entries) in enumerate(all_series.items()):
+        offset = ROW * ((number + 0.5) / len(all_series) - 0.5)  # points of different series do not hide each other
         for entry in entries:
             for row, domain in enumerate(board.domains):
                 share = 100 * entry.run.results.domains[domain].accuracy
                 note = f"{_title(entry)}\n{shown(domain)}: {share:.1f} %"
-                drawing.note(_point(axes, (share, row), name, series_style(board)[name]), note, entry.anchor)
+                drawing.note(_point(axes, (share, row + offset), name, series_style(board)[name]), note, entry.anchor)
     _name_rows(axes, board.domains)
+    axes.set_ylim(len(board.domains) - 0.5, -0.5)
+    axes.grid(False)
+    for row in range(1, len(board.domains)):
+        axes.axhline(row - 0.5, color=RULE, lw=0.8, zorder=0)
     axes.set_xlabel("accuracy, %")
     drawing.add_keys(axes)
     return drawing
@@ -138,7 +151,7 @@ def _bars(board: Board, titles: Sequence[str], rows: Sequence[Sequence[float]], 
         axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=9)
         for bar, title, value in zip(bars, titles, values, strict=True):
             drawing.note(bar, f"{_title(entry)}\n{shown(title)}: {value:.1f} %", entry.anchor)
-        drawing.keys.append(Key(shown(entry.label), THEME[shade], "square"))
+        drawing.keys.append(Key(shown(entry.title), THEME[shade], "square"))
     _name_rows(axes, titles)
     axes.grid(False)
     axes.set_xlim(0, 1.12 * max(chain(*rows), default=0) or 1)
@@ -152,6 +165,29 @@ def _point(axes: Axes, place: tuple[float, float], name: str, style: tuple[str, 
     size = SIZES[marker]
     (point,) = axes.plot([x], [y], marker, ms=size, color=shade, markeredgecolor=CARD, label=shown(name))
     return point
+
+
+def _label(axes: Axes, board: Board, cost: str) -> None:
+    """Name points by what the legend does not say, where there is room; those on the front first."""
+    front = board.front(cost)
+    shades = {
+        entry.anchor: series_style(board)[name][0] for name, entries in series(board).items() for entry in entries
+    }
+    ranked = sorted(board.entries, key=lambda entry: entry not in front)
+    places = list(zip(*positions(ranked, cost), strict=True))
+    labels = [
+        Label(_point_name(entry), place, shades[entry.anchor]) for entry, place in zip(ranked, places, strict=True)
+    ]
+    taken = [box_of_point(axes, place) for place in places]
+    if len(front) > 1:
+        taken += boxes_of_line(axes, list(zip(*positions(front, cost), strict=True)))
+    place_labels(axes, labels, taken, LABEL_SIZE)
+
+
+def _point_name(entry: Entry) -> str:
+    if entry.run.results.budget is not None:
+        return point_label(entry.row)
+    return "" if entry.run.results.method == FEATURE else entry.label
 
 
 def _title(entry: Entry) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prunus.amounts import plural
 from prunus.measure.speed import Benchmark
-from prunus.report.page.run import ReportedRun
+from prunus.report.page.run import OURS, ReportedRun
 from prunus.report.page.svg import WIDTH, Drawing, short
 from prunus.report.plots import COLOURS, GREY, INK, new_figure, whole_epochs
 from prunus.report.speed import speed_name
@@ -17,8 +17,8 @@ from prunus.run_folder import EpochReport
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-OURS = "Prunus"
 MOST_MARKED = 20  # epochs that get a marker each
+STYLES = ("-", "-.")  # of lines: another one where the colours begin again
 
 
 def run_figures(run: ReportedRun) -> dict[str, Drawing]:
@@ -79,7 +79,7 @@ def _curves(curves: Sequence[Curve], title: str) -> Drawing:
     figure, (axes,) = new_figure(1, WIDTH, 3.4)
     drawing = Drawing(figure)
     for number, curve in enumerate(curves):
-        _line(drawing, axes, curve, COLOURS[number % len(COLOURS)])
+        _line(drawing, axes, curve, COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS) % len(STYLES)])
     whole_epochs(axes)
     axes.set(xlabel="epoch", ylabel=title)
     drawing.add_keys(axes)
@@ -91,10 +91,10 @@ def _begin_at_zero(axes: Axes) -> None:
     axes.set_ylim(0, 1.05 * axes.dataLim.ymax or 1)
 
 
-def _line(drawing: Drawing, axes: Axes, curve: Curve, shade: str) -> None:
+def _line(drawing: Drawing, axes: Axes, curve: Curve, shade: str, style: str = "-") -> None:
     values = [float("nan") if value is None else value for value in curve.values]
     marker = "o" if len(values) <= MOST_MARKED else ""
-    (line,) = axes.plot(curve.epochs, values, color=shade, lw=1.8, marker=marker, ms=4, label=curve.name)
+    (line,) = axes.plot(curve.epochs, values, color=shade, ls=style, lw=1.8, marker=marker, ms=4, label=curve.name)
     known = [value for value in curve.values if value is not None]
     if known:
         drawing.note(

@@ -40,7 +40,7 @@ SETTINGS: dict[Any, Any] = {  # names may contain dollar signs; the same figure 
     "axes.labelcolor": INK,
 }
 MARKS = {"o": "circle", "*": "star", "D": "diamond", "s": "square"}  # of matplotlib -> of the legend
-LINES = {"-": "line", "--": "dashes", ":": "dots"}
+LINES = {"-": "line", "--": "dashes", ":": "dots", "-.": "dashdot"}
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,11 @@ def drawing_settings() -> Iterator[None]:
         yield
 
 
-def short(name: str, longest: int = 22) -> str:
-    """Shorten a name for an axis; long ones keep their end, which tells layers apart."""
+def short(name: str, longest: int = 24) -> str:
+    """Shorten a name; long ones keep their beginning and a little more of their end, which often is a number."""
     visible = shown(name)
-    return visible if len(visible) <= longest else f"…{visible[1 - longest :]}"
+    end = longest // 2
+    return visible if len(visible) <= longest else f"{visible[: longest - end - 1]}…{visible[-end:]}"
 
 
 def _mark(line: Line2D) -> str:
@@ -128,6 +129,8 @@ def _clean(element: ET.Element, name: str, notes: Mapping[str, str]) -> None:
         element.insert(0, title)
     elif identity and element.tag in ("path", "clipPath"):  # others are not referred to
         element.set("id", f"{name}-{identity}")
+    if element.get("transform", "").startswith("rotate(-0 "):
+        del element.attrib["transform"]
     for key, value in element.attrib.items():
         if key in ("d", "x", "y", "transform", "points"):
             element.set(key, LONG_NUMBER.sub(r"\1", " ".join(value.split())))
