@@ -66,8 +66,8 @@ def test_runs_of_different_series_with_the_same_accuracy_do_not_hide_each_other(
     evaluations = [results(method, None if method == "bn" else 0.5, {"a": 0.8, "b": 0.7}) for method in methods]
     (board,) = make_boards([ReportedRun(r["method"], Evaluation.model_validate(r)) for r in evaluations])
     (axes,) = board_figures(board)["domains"].figure.axes
-    points = [tuple(line.get_xydata()[0]) for line in axes.lines if len(np.asarray(line.get_xydata())) == 1]  # type: ignore[index]
-    rows = sorted(y for x, y in points if x == pytest.approx(80))
+    points = [np.asarray(line.get_xydata()).tolist() for line in axes.lines]
+    rows = sorted(place[0][1] for place in points if len(place) == 1 and place[0][0] == pytest.approx(80))
     assert len(rows) == 4
     assert min(np.diff(rows)) > 0.1
     assert all(abs(row) < 0.5 for row in rows)  # inside the row of their domain
