@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 import pytest
+from typer.testing import CliRunner
 
 from prunus import cli
 from prunus.cli import app as application
@@ -99,3 +100,12 @@ def test_a_warning_of_prunus_is_one_line_and_others_stay_as_they_are(
     assert capsys.readouterr().err == "warning: the images were decoded again\n"
     assert others == ["of another package"]
     assert warnings.showwarning is before
+
+
+@pytest.mark.parametrize("command", [[], *([name.__name__] for commands in GROUPS.values() for name in commands)])
+def test_help_shows_no_type_for_flags_and_no_python_type_for_options(command: list[str]) -> None:
+    help_text = CliRunner().invoke(application.app, [*command, "--help"], env={"COLUMNS": "200"}).output
+    options = help_text.partition("─ Options ─")[2]
+    assert "--help" in options
+    assert "bool" not in options
+    assert "list[" not in options

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from prunus.cli.app import app
 from prunus.data.checks import CheckReport, DomainSummary
 from prunus.data.visual_decathlon.sets import open_decathlon_set
-from prunus.errors import DataError, RecipeError, UnknownNameError
+from prunus.errors import DataError, UnknownNameError
 from prunus.verbs.check import check
 from tests.makers.decathlon import write_picture
 from tests.makers.folder_names import numbered, write_files
@@ -303,11 +303,6 @@ def test_a_decathlon_checked_without_its_name_is_recognised(decathlon: Path) -> 
         DataError, match="looks like the Visual Decathlon; check it with the argument benchmark='decathlon'"
     ):
         check(decathlon)
-
-
-def test_a_missing_recipe_is_not_taken_for_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"no recipe file at .*recipes\.toml"):
-        check(tmp_path / "recipes.toml")
 
 
 def test_pictures_that_are_not_read_are_named_with_a_remedy(make_domain: MakeDomain) -> None:

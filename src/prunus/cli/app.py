@@ -12,6 +12,7 @@ import typer
 
 from prunus.cli import measure, research, start, train, use
 from prunus.cli.output import complain, say
+from prunus.cli.plain_help import PlainCommand, PlainGroup
 from prunus.errors import MissingExtraError, PrunusError, TrainingInterrupted
 from prunus.version import __version__
 
@@ -28,6 +29,7 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
 
 app = typer.Typer(
     name="prunus",
+    cls=PlainGroup,
     help="Train one small model for many image domains, pruned to a budget.",
     no_args_is_help=True,
     add_completion=False,
@@ -36,7 +38,7 @@ app = typer.Typer(
 )
 for group, commands in GROUPS.items():
     for command in commands:
-        app.command(rich_help_panel=group)(command)
+        app.command(cls=PlainCommand, rich_help_panel=group)(command)
 
 
 def _show_version(is_asked: bool) -> None:

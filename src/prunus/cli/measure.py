@@ -62,10 +62,12 @@ def bench(
     model: ModelFile,
     threads: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Number of threads. May be repeated.", show_default="1, and one per processor"),
+        typer.Option(
+            min=1, metavar="<int>", help="Number of threads. May be repeated.", show_default="1, and one per processor"
+        ),
     ] = None,
     domain: Annotated[
-        list[str] | None, typer.Option(help="Domain to time. May be repeated.", show_default="all")
+        list[str] | None, typer.Option(metavar="NAME", help="Domain to time. May be repeated.", show_default="all")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images per batch, for throughput.")] = 16,
     rounds: Annotated[int, typer.Option(min=1, help="Number of measurements per engine.")] = 50,

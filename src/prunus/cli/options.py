@@ -27,5 +27,6 @@ Explain = Annotated[bool, typer.Option("--explain", help="Explain the columns.")
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Decode all images again, without the cache.")]
 CropsOption = Annotated[CropChoice | None, typer.Option(help="Crops per image.", show_default="the recipe's")]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", help="Change a recipe key, as in training.epochs=5. May be repeated.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key, as in training.epochs=5. May be repeated."),
 ]

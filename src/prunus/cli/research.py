@@ -129,7 +129,9 @@ def sweep(
     seeds: Seeds = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option(help="A recipe key and its values, as in training.lr=0.01,0.05. May be repeated."),
+        typer.Option(
+            metavar="KEY=VALUES", help="A recipe key and its values, as in training.lr=0.01,0.05. May be repeated."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the runs, the table and the plot.")] = Path("runs/sweep"),
     jobs: Annotated[

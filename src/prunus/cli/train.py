@@ -57,8 +57,9 @@ def train(
 ) -> None:
     """Train one network on all domains of a recipe, within its budget.
 
-    Pass a recipe with --out to start a run, or --resume to continue one. Add --set training.epochs=N to --resume to
-    train a run for longer.
+    Pass a recipe with --out to start a run, or --resume to continue one.
+
+    To train a run for longer, add --set training.epochs=N to --resume.
 
     Example: prunus train recipe.toml --out runs/a --set budget=0.5
     """

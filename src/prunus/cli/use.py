@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from prunus.runtime.image_files import FileResult
 
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="Change a limit, as in max_upload_mb=4. May be repeated.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a limit, as in max_upload_mb=4. May be repeated."),
 ]
 
 
@@ -100,7 +101,7 @@ def serve(
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 picks a free one.", show_default="8000")] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another host name to answer to. May be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Another host name to answer to. May be repeated.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that serve requests.", show_default="1")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads per batch.", show_default="1")] = None,
