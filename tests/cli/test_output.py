@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import prunus
-from prunus.cli.output import make_table, measuring, print_json, say, show
+from prunus.cli.output import make_table, measuring, print_json, say, show, tell
 from prunus.measure.evaluation import Evaluation
 from prunus.runtime.predictor import Prediction
 from tests.makers.hostile_files import HOSTILE_NAMES
@@ -85,3 +85,17 @@ def test_a_measurement_shows_its_steps_in_a_terminal_and_nothing_elsewhere(
     printed = capsys.readouterr().out
     assert "decoding b[i]rds\\x1b" in printed
     assert "3/8" in printed
+
+
+def test_sentences_break_between_words_in_a_terminal_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = "a name [bold] " + "word " * 30 + "end"
+    tell(sentence, "\x1b")
+    assert capsys.readouterr().out == f"{sentence}\n\\x1b\n"
+    monkeypatch.setattr("prunus.cli.output.plain_console", lambda **_: Console(force_terminal=True, width=40))
+    show(None, False, sentence)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert " ".join(" ".join(lines).split()) == sentence
+    assert all(line.split()[-1] in ("word", "end") for line in lines)

@@ -23,6 +23,16 @@ def say(*lines: str) -> None:
         typer.echo(shown(line))
 
 
+def tell(*sentences: str) -> None:
+    """Print sentences, each on a line of its own; a terminal breaks long ones between words.
+
+    Commands to copy are printed with `say`, because a line break would become part of them.
+    """
+    console = plain_console()
+    for sentence in sentences:
+        console.print(plain_text(sentence), soft_wrap=not console.is_terminal)
+
+
 def complain(kind: str, message: str) -> None:
     """Print what went wrong as one line on standard error, in the words of the command line."""
     text = Text.assemble((f"{kind}:", "bold red"), " ", shown(on_command_line(message)))
@@ -69,7 +79,7 @@ def show(content: object, as_json: bool, *parts: RenderableType) -> None:
         return
     for part in parts:
         if isinstance(part, str):
-            say(part)
+            tell(part)
         else:
             plain_console().print(part)
 

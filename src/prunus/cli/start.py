@@ -13,7 +13,7 @@ from rich.text import Text
 import prunus
 from prunus.amounts import plural
 from prunus.cli.options import AsJson, Device, Overrides
-from prunus.cli.output import make_table, print_json, say, show, waiting
+from prunus.cli.output import make_table, print_json, say, show, tell, waiting
 from prunus.measure.score import FEATURE
 from prunus.names import shown
 from prunus.progress.training import TrainingProgress
@@ -129,10 +129,9 @@ def init(
         *left_out,
         f"Written to {written.path}: backbone {written.backbone} ({written.why}); it trains on {splits} images.",
         *missing,
-        "",
-        "Next:",
-        *(f"  {command}" for command in written.next_commands),
     )
+    if not as_json:
+        say("", "Next:", *(f"  {command}" for command in written.next_commands))
 
 
 def check(
@@ -166,7 +165,7 @@ def _print_findings(data: str, report: CheckReport) -> None:
         for domain in report.domains
     )
     console.print(make_table(("domain", "classes", *SPLITS), f"domains in {data}", rows=rows))
-    say(*report.notes)
+    tell(*report.notes)
     errors = [finding for finding in report.findings if finding.level == "error"]
     warnings = [finding for finding in report.findings if finding.level == "warning"]
     for level, lines in (("error", [_line(error) for error in errors]), ("warning", _grouped(warnings))):

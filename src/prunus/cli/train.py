@@ -12,7 +12,7 @@ import typer
 import prunus
 from prunus.amounts import plural
 from prunus.cli.options import AsJson, Device, NoCache, Overrides
-from prunus.cli.output import make_table, say, show, waiting
+from prunus.cli.output import make_table, say, show, tell, waiting
 from prunus.cli.wording import on_command_line
 from prunus.errors import BudgetWarning, RecipeError
 from prunus.measure.budget import in_words
@@ -130,7 +130,7 @@ def prune(
     bundle = read_bundle(path)
     costs = bundle_costs(bundle)
     kept = sum(layer.union for layer in costs.layers)
-    say(
+    tell(
         f"{path}: {megabytes(path.stat().st_size)} for {plural(len(bundle.domains), 'domain')} "
         f"({', '.join(bundle.domains)}), "
         f"{percent(costs.union())} of the kernels kept ({kept:,} of {costs.num_kernels():,}), {bundle.dtype}; "

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import prunus
 from prunus.amounts import plural
 from prunus.cli.options import AsJson, ModelFile
-from prunus.cli.output import complain, say, show, waiting
+from prunus.cli.output import complain, say, show, tell, waiting
 from prunus.errors import DataError
 from prunus.files import write_atomically
 from prunus.recipes import parse_assignment
@@ -152,7 +152,7 @@ def export(
         say(f"{weights}: {megabytes(weights.stat().st_size)}, weights")
     labels = written[0].with_name(LABELS)
     say(f"{labels}: {megabytes(labels.stat().st_size)}, domains, classes and image preparation")
-    say(
+    tell(
         f"Opset {OPSET}. Checked with ONNX Runtime {onnxruntime.__version__}: the logits are those of {model} "
         f"to within {TOLERANCE:g} of the largest."
     )
