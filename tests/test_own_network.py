@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+import timm
 import torch
 from PIL import Image
 from safetensors.torch import load_file
@@ -19,9 +21,15 @@ from torch import Tensor
 
 import prunus
 from prunus.backbone.own import registry
+from prunus.backbone.own.registry import passing
+from prunus.backbone.zoo import load_backbone
 from prunus.cli.app import main
 from prunus.errors import BackboneError, DataError, RecipeError, TrainingError, TrainingInterrupted
+from prunus.parallel.processes import Processes
 from prunus.run_folder import RunFolder
+from prunus.training.observers import Observers
+from prunus.training.run import open_run
+from prunus.training.setup import RecipeTraining
 from tests.conftest import write_domain
 from tests.makers.live_service import live_model
 from tests.makers.own_networks import CLASSES, LeafNet, install_package, leaf_net, leaf_recipe, pictures
@@ -170,3 +178,47 @@ def test_methods_are_compared_on_an_own_network_and_data(tmp_path: Path) -> None
     table = prunus.compare(recipe, tmp_path / "c", ["exact"], [0.5], device="cpu", progress=False, **own)  # type: ignore[arg-type]
     assert [row.method for row in table.rows] == ["exact", "feature", "finetune"]
     assert np.isfinite([row.mean_accuracy for row in table.rows]).all()
+
+
+def test_a_module_of_timm_under_its_own_name_needs_no_registration(tmp_path: Path) -> None:
+    data = write_domain(tmp_path / "birds", BIRDS, train=6, size=(32, 32))
+    torch.manual_seed(7)
+    module = timm.create_model("test_resnet", num_classes=0)  # stands for one that was trained elsewhere
+    recipe = leaf_recipe(domains=[str(data)], backbone={"name": "timm/test_resnet", "size": 32})
+    run = prunus.train(recipe, tmp_path / "run", device="cpu", progress=False, backbone=module)
+    prunus.prune(run, tmp_path / "model.prunus")
+    assert torch.equal(open_run(run, "cpu").backbone.network.conv1[0].weight, module.conv1[0].weight)  # type: ignore[index,union-attr]
+
+
+@dataclass(frozen=True)
+class _Second(Processes):
+    """The second of two processes, which gets the weights that the first one has built."""
+
+    rank: int = 1
+
+    def any(self, flags: Sequence[bool]) -> list[bool]:
+        return list(flags)
+
+    def broadcast_(self, tensors: Sequence[Tensor]) -> None:
+        for tensor, theirs in zip(tensors, leaf_net(0).state_dict().values(), strict=True):
+            tensor.copy_(theirs)
+
+
+def test_several_processes_train_the_network_of_the_first_one(tmp_path: Path) -> None:
+    training = RecipeTraining(leaf_recipe(), RunFolder(tmp_path), Observers([]), False, _Second())
+    with passing("leaf_net", leaf_net(1)):
+        network = training._backbone().network
+    assert torch.equal(network.get_parameter("conv1.weight"), leaf_net(0).conv1.weight)
+    assert not RunFolder(tmp_path).backbone.exists()  # the first one keeps the weights
+
+
+def test_a_registered_network_is_pretrained_and_drafted_by_its_name(tmp_path: Path) -> None:
+    data = write_domain(tmp_path / "data" / "birds", BIRDS, train=6, size=(16, 16))
+    prunus.register_backbone("leaf_net", lambda: leaf_net(1), size=16, mean=(0.5,) * 3, std=(0.25,) * 3)
+    recipe = prunus.pretraining_recipe(data, "leaf_net", epochs=1, overrides=["training.batch_size=4"])
+    weights = prunus.pretrain(recipe, tmp_path / "leaf.safetensors", device="cpu", progress=False)
+    prunus.make_recipe(tmp_path / "data", tmp_path / "recipe.toml", backbone="leaf_net")
+    drafted = prunus.load_recipe(tmp_path / "recipe.toml", [f"backbone.weights={str(weights)!r}"])
+    assert drafted.backbone.name == "leaf_net"
+    network = load_backbone(drafted.backbone).network
+    assert not torch.equal(network.get_parameter("conv1.weight"), leaf_net(1).conv1.weight)

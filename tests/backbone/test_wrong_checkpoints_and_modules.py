@@ -110,6 +110,11 @@ def _whole_numbers(path: Path) -> None:
     torch.save(leaf_net().state_dict() | {"conv1.weight": torch.zeros(8, 3, 3, 3, dtype=torch.int8)}, path)
 
 
+def _without_content(path: Path) -> None:
+    with torch.device("meta"):
+        torch.save(LeafNet().state_dict(), path)
+
+
 def _folder(path: Path) -> None:
     path.mkdir()
 
@@ -133,7 +138,8 @@ CHECKPOINTS: dict[Callable[[Path], None], str] = {
     _state_of_an_optimizer: rf"holds no weights of a network: it holds the state of an optimizer; {SAVE}",
     _one_tensor: rf"holds no weights of a network: it holds a Tensor, not a dictionary of tensors; {SAVE}",
     _diverged: r"w.pth: NaN or infinite values in 1 tensor, such as 'conv2.weight'; use a checkpoint from before",
-    _whole_numbers: r"1 tensor of the weights has no floating-point numbers, such as 'conv1.weight' \(torch.int8\); is",
+    _whole_numbers: r"1 tensor of the weights without plain numbers, such as 'conv1.weight' \(int8, strided, on",
+    _without_content: r"10 tensors of the weights without plain numbers, .* \(float32, strided, on meta\); is",
     _folder: r"cannot read the weights .*w.pth: it is a folder, not a regular file",
 }
 
@@ -173,6 +179,11 @@ class _With(LeafNet):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.end(super().forward(images))  # type: ignore[return-value]  # some ends are wrong
+
+
+class _Extra(nn.Module):
+    def get_extra_state(self) -> object:
+        return {"steps": 3}
 
 
 class _SharedNorm(LeafNet):
@@ -222,6 +233,10 @@ MODULES: dict[str, tuple[Callable[[], object], str]] = {
     "one layer with two names": (
         lambda: _With(norm2=NORM, again=NORM),
         r"uses one layer or weight as both 'norm2' and 'again'; let each of them have its own",
+    ),
+    "a state that is no tensor": (
+        lambda: _With(more=_Extra()),
+        r"keeps 'more._extra_state', which is no tensor, in its st",
     ),
     "a lazy layer": (lambda: _With(conv1=nn.LazyConv2d(8, 3)), r"has lazy layers .*; run one image through it first"),
     "an error": (lambda: _With(_fail), r"the network does not accept images of 16 x 16 pixels: 'stage5'"),

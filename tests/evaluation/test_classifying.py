@@ -10,6 +10,8 @@ import pytest
 from prunus.arrays import Bytes, Floats
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import DomainChoice
+from prunus.data.own.domain import OwnDomain
+from prunus.data.own.passing import passing_domains
 from prunus.errors import DataError
 from prunus.evaluation.classifying import Answers, Unmeasured, classify_domains, classify_measurable, locate
 from prunus.evaluation.subject import Subject
@@ -18,6 +20,7 @@ from prunus.images import Preprocess
 from prunus.measure.by_class.pictures import small_picture
 from prunus.measure.cost import CostReport
 from prunus.recipes import parse_recipe
+from tests.makers.own_networks import CLASSES, pictures
 
 PREPROCESS = Preprocess(size=8, resize=8, mean=(0, 0, 0), std=(1, 1, 1))
 
@@ -115,6 +118,14 @@ def test_unreadable_images_are_skipped_only_where_the_recipe_and_the_task_allow_
         list(classify_domains(_subject(folder), "test", use_cache=False))
     with pytest.raises(DataError):  # every image of a benchmark needs an answer
         list(classify_domains(_subject(folder, skip_bad_images=True), "test", use_cache=False, unlabelled=True))
+
+
+def test_a_domain_from_python_is_found_in_what_was_passed_or_in_the_folder(tmp_path: Path) -> None:
+    choice = DomainChoice(name="shades", path="python:shades")
+    assert locate(choice, None) == choice
+    assert locate(choice, tmp_path).path == str(tmp_path / "shades")
+    with passing_domains({"shades": OwnDomain(pictures(4), classes=CLASSES)}):
+        assert locate(choice, tmp_path) == choice
 
 
 def test_a_folder_with_data_is_looked_at_first(tmp_path: Path) -> None:

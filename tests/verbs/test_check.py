@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import prunus
-from prunus.errors import RecipeError
+from prunus.errors import DataError, RecipeError
+from tests.makers.own_networks import CLASSES, leaf_recipe, pictures
 
 
 def test_a_recipe_is_checked_whether_it_is_a_file_or_an_object(make_domain: Callable[..., Path]) -> None:
@@ -23,3 +24,26 @@ def test_a_recipe_is_checked_whether_it_is_a_file_or_an_object(make_domain: Call
 def test_a_missing_recipe_is_not_taken_for_a_folder(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"no recipe file at .*recipes\.toml"):
         prunus.check(tmp_path / "recipes.toml")
+
+
+def test_own_domains_are_checked_beside_folders(make_domain: Callable[..., Path]) -> None:
+    recipe = leaf_recipe(domains=[str(make_domain("birds"))])
+    shades = prunus.OwnDomain(train=pictures(8), classes=CLASSES)
+    seen: list[None] = []
+    report = prunus.check(recipe, on_image=lambda: seen.append(None), domains={"shades": shades})
+    assert [(domain.name, domain.classes) for domain in report.domains] == [("birds", 2), ("shades", 2)]
+    assert len(seen) == 12 + 8
+    assert report.notes == (
+        "shades: class folders without splits: 2 of 8 images are held out for the test, "
+        "chosen by a hash of their names",
+    )
+
+
+def test_a_domain_of_a_folder_cannot_be_passed_too(make_domain: Callable[..., Path]) -> None:
+    recipe = leaf_recipe(domains=[str(make_domain("birds"))])
+    with pytest.raises(RecipeError, match=r"has a domain 'birds' at .*birds; pass yours under another name"):
+        prunus.check(recipe, domains={"birds": prunus.OwnDomain(pictures(8), classes=CLASSES)})
+    with pytest.raises(RecipeError, match="a domain name has letters from A to Z"):
+        prunus.check(recipe, domains={"my birds": prunus.OwnDomain(pictures(8), classes=CLASSES)})
+    with pytest.raises(DataError, match="must be a torch dataset"):
+        prunus.check(recipe, domains={"cars": 3})  # type: ignore[dict-item]

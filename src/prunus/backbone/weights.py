@@ -101,10 +101,18 @@ def _other_types(named: Named, targets: Named, name: str, head: Collection[str])
     other = [
         key
         for key, target in targets.items()
-        if key in named and target.is_floating_point() and not named[key].is_floating_point()
+        if key in named and target.is_floating_point() and not _is_plain(named[key])
     ]
-    kinds = f"{plural(len(other), 'tensor')} of the weights {'has' if len(other) == 1 else 'have'} no floating-point"
-    return f"{kinds} numbers, {_such_as(other)} ({named[other[0]].dtype})" if other else None
+    if not other:
+        return None
+    first = named[other[0]]
+    kind = f"{first.dtype}, {first.layout}, on {first.device}".replace("torch.", "")
+    return f"{plural(len(other), 'tensor')} of the weights without plain numbers, {_such_as(other)} ({kind})"
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Return whether a tensor holds floating-point numbers, neither quantized nor sparse nor left out."""
+    return tensor.is_floating_point() and tensor.layout == torch.strided and not tensor.is_meta
 
 
 CHECKS = (_missing, _surplus, _other_shapes, _other_types)

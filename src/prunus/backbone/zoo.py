@@ -53,7 +53,7 @@ class Backbone:
 
     Args:
         notes: what a user should know about its weights or images.
-        has_file: whether a file holds its weights; if not, a run must keep them.
+        has_file: whether a file outside of the run holds its weights; if not, the run must keep them.
     """
 
     name: str
@@ -76,8 +76,8 @@ def load_backbone(choice: BackboneChoice, stored: Path | None = None) -> Backbon
         network = build_own(own) if own else _build(choice.name)
     notes: list[str] = []
     card = None
-    named = _file(choice, own)
-    if file := stored or named:
+    file = stored or _file(choice, own)
+    if file:
         tensors = read_weights(file, notes.append)
         card = read_card(file) if file.suffix == SAFETENSORS else None
         if card:
@@ -90,7 +90,8 @@ def load_backbone(choice: BackboneChoice, stored: Path | None = None) -> Backbon
     probe = probe_network(network, preprocess.size)
     if own:
         check_pass(own.name, network, preprocess.size)
-    return Backbone(choice.name, network, preprocess, probe, tuple(notes), own is None or named is not None)
+    has_file = stored is None and (own is None or file is not None)
+    return Backbone(choice.name, network, preprocess, probe, tuple(notes), has_file)
 
 
 def _build(name: str) -> nn.Module:

@@ -91,10 +91,10 @@ class RecipeTraining:
         is_new = not self.folder.holds_run()
         stored = None if is_new or not self.folder.backbone.exists() else self.folder.backbone
         backbone = load_backbone(self.recipe.backbone, stored)
-        if not backbone.has_file:
-            self.processes.broadcast_(list(backbone.network.state_dict().values()))  # each may have built another
-            if self.processes.is_first and stored is None:
-                write_weights(self.folder.backbone, backbone.network)
+        if self.processes.any([not backbone.has_file])[0]:  # each may have built another
+            self.processes.broadcast_(list(backbone.network.state_dict().values()))
+        if self.processes.is_first and stored is None and not backbone.has_file:
+            write_weights(self.folder.backbone, backbone.network)
         for note in backbone.notes:
             self.observer.noted(note)
         return backbone

@@ -174,6 +174,10 @@ WRONG: dict[str, tuple[object, str]] = {
     "names of files": ((["a.png"] * 4, ["a", "b"] * 2), r"train\[0\] is a str; expected a PIL image, an array"),
     "random": (_Random(), r"train\[0\] is another image each time it is read; remove random transforms"),
     "broken": (_Broken(), r"train\[0\] is not a pair of an image and a label \(OSError: disk on fire\)"),
+    "dictionaries": (
+        [{"image": IMAGES[0], "label": 0}],
+        r"\(TypeError: it is a dictionary with the keys image, label\)",
+    ),
     "no pairs": (IMAGES, r"train\[0\] is not a pair of an image and a label"),
 }
 

@@ -51,6 +51,9 @@ def _layer_problems(network: nn.Module) -> Iterator[str]:
                 yield _changes_weights(name, f"torch.nn.utils.{OLD_PARAMETRIZATIONS[type(hook).__name__]}(layer)")
     if not any(isinstance(module, nn.Conv2d) for module in network.modules()):
         yield "has no 2-D convolution to switch; pass a convolutional network"
+    for key, value in network.state_dict().items():
+        if not isinstance(value, Tensor):
+            yield f"keeps {key!r}, which is no tensor, in its state, and runs keep tensors only; remove get_extra_state"
     names = defaultdict(list)
     for name, parameter in network.named_parameters(remove_duplicate=False):
         names[id(parameter)].append(name)

@@ -2,7 +2,7 @@
 
 import io
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -125,7 +125,10 @@ def as_own_domain(value: object, name: str) -> OwnDomain:
 def _pair(split: Split, index: int) -> tuple[object, object]:
     if isinstance(split, tuple):
         return split[0][index], split[1][index]
-    image, label = split[index]
+    pair = split[index]
+    if isinstance(pair, Mapping):  # it would be unpacked into its keys
+        raise TypeError(f"it is a dictionary with the keys {', '.join(map(str, pair))}")
+    image, label = pair
     return image, label
 
 
