@@ -30,6 +30,7 @@ def test_every_domain_has_a_bar_beside_the_baseline() -> None:
     figure = accuracy_figure(Evaluation.model_validate(results(baselines={"feature": baseline})))
     heights = [[bar.get_height() for bar in bars] for bars in figure.axes[0].containers]
     assert heights == [pytest.approx([60, 50]), pytest.approx([90, 70])]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["60.0", "50.0", "90.0", "70.0"]
     alone = accuracy_figure(Evaluation.model_validate(results()))
     assert len(alone.axes[0].containers) == 1
 

@@ -27,7 +27,8 @@ INK = "#111111"
 CARD = "#ffffff"
 RULE = "#eeeeee"
 GREY = "#9aa0a6"
-COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0")
+# those of the page in its light theme
+COLOURS = ("#7b2d5b", "#b35c00", "#0b7a75", "#2f5bd0", "#2e7d32", "#c22f4e", "#6a3fc4", "#5a6b00", "#8a4b2a", "#546174")
 
 
 def write_plots(folder: Path, results: Evaluation, costs: CostReport, epochs: Sequence[EpochReport]) -> list[Path]:
@@ -64,7 +65,7 @@ def accuracy_figure(results: Evaluation) -> Figure:
         offset = width * (number - (len(series) - 1) / 2)
         shares = [100 * measured.accuracies[name] for name in names]
         bars = axes.bar(positions + offset, shares, width, color=colour, label=label)
-        axes.bar_label(bars, fmt="%.0f", fontsize=8)
+        axes.bar_label(bars, fmt="%.1f", fontsize=8)
     title = f"Accuracy on {results.split} images: one pruned model for all domains"
     axes.set(xticks=positions, xticklabels=list(map(shown, names)), ylabel="accuracy (%)", ylim=(0, 108), title=title)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=8)

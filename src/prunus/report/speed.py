@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # files of earlier versions say "ONNX baked"
-COLOUR_OF = {"Prunus": COLOURS[0], "ONNX pruned": COLOURS[7], "ONNX baked": COLOURS[7]}
+PALE = "#c9a3ba"
+COLOUR_OF = {"Prunus": COLOURS[0], "ONNX pruned": PALE, "ONNX baked": PALE}
 
 
 def write_speed_plot(path: Path, benchmark: Benchmark) -> None:

@@ -17,6 +17,7 @@ from PIL import Image
 import prunus
 from prunus.measure.by_class.confusion import ByClass
 from prunus.report.page import render
+from prunus.report.plots import COLOURS
 from tests.makers.run_folders import HOSTILE, by_class, results, write_measured_model, write_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -377,6 +378,7 @@ def test_the_report_has_the_colours_the_font_and_the_logo_of_the_services_page()
     for ours, services in zip(themes(CSS), themes(SERVICE / "page.css"), strict=True):
         assert len(services) == 11
         assert services == {name: ours[name] for name in services}
+    assert tuple(themes(CSS)[0][f"c{number}"] for number in range(10)) == COLOURS  # of plots, and of figures as files
     font = re.compile(r"font: 1rem/1.5 .*;")
     assert font.findall(CSS.read_text()) == font.findall((SERVICE / "page.css").read_text()) != []
     assert (CSS.parent / "icon.svg").read_bytes() == (SERVICE / "icon.svg").read_bytes()

@@ -137,7 +137,7 @@ def sharing_figure(sharing: Mapping[str, Mapping[str, float]]) -> Figure:
 def _heat_map(rows: Sequence[Sequence[float]], xs: Sequence[str], ys: Sequence[str], title: str) -> Figure:
     figure, (axes,) = new_figure(1, 2.4 + 0.75 * len(xs), 1.4 + 0.3 * len(ys))
     shares = 100 * np.array(rows)
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
+    axes.imshow(shares, cmap="RdPu", vmin=0, vmax=100, aspect="auto")
     for y, x in np.ndindex(*shares.shape):
         shade = "white" if shares[y, x] > 55 else "black"
         axes.text(x, y, f"{shares[y, x]:.0f}", ha="center", va="center", fontsize=7, color=shade)
