@@ -144,3 +144,8 @@ def test_a_path_that_a_model_file_does_not_record_must_be_named() -> None:
     with pytest.raises(DataError, match="the images of 'birds' are; name their folder with the argument data='DIR'"):
         locate(DomainChoice(name="birds", path="birds"), None)
     assert locate(DomainChoice(name="signs", path="demo:signs"), None).path == "demo:signs"
+
+
+def test_a_missing_folder_of_domains_is_named_itself(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"there is no folder .*gone; name the folder that holds the domains"):
+        locate(DomainChoice(name="birds", path="birds"), tmp_path / "gone")

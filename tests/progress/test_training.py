@@ -61,6 +61,17 @@ def test_a_terminal_shows_a_bar_and_a_table_of_the_domains() -> None:
         assert cell in shown
 
 
+@pytest.mark.parametrize(("validation", "is_shown"), [(0.25, True), (None, False)])
+def test_validation_is_a_column_only_where_images_are_held_out(validation: float | None, is_shown: bool) -> None:
+    console, text = _console(True)
+    progress = TrainingProgress("runs/a", console)
+    progress.started(0, 10)
+    progress.epoch_ended(_report(validation))
+    progress.ended()
+    assert ("validation" in text.getvalue()) == is_shown
+    assert "40.0 %" in text.getvalue()
+
+
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_the_kernels_used_are_left_out_if_the_method_does_not_choose_them(is_terminal: bool) -> None:
     console, text = _console(is_terminal)

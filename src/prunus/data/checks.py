@@ -13,6 +13,7 @@ from prunus.benchmarks import DECATHLON, IMAGENET_TO_SKETCH, Benchmark, Benchmar
 from prunus.data.domains import SPLITS, Domain
 from prunus.data.folders.finding import Place
 from prunus.data.folders.listing import Listing, list_files
+from prunus.data.folders.structure import UNREAD
 from prunus.data.sources import FolderSource, Source, describe_folder, open_source
 from prunus.data.visual_decathlon.sets import annotation_file, check_root, open_decathlon_set
 from prunus.errors import DataError
@@ -23,8 +24,6 @@ COMMON_MODES = frozenset({"RGB", "L"})
 EXAMPLES = 3
 SKIPPED = "unreadable image skipped"
 CHUNK = 1024  # images decoded at a time
-# formats of pictures that cameras and programs write and Pillow does not read, or not as one picture
-UNREAD = frozenset({".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd", ".svg", ".pdf"})
 OnImage = Callable[[], None]
 Level = Literal["error", "warning"]
 

@@ -136,6 +136,8 @@ def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
     if data is not None and choice.layout == "decathlon":
         return choice.model_copy(update={"path": str(data)})
     if data is not None:
+        if not Path(data).is_dir():
+            raise DataError(f"there is no folder {data}; name the folder that holds the domains")
         folder = Path(data) / choice.name
         zipped = folder.with_name(f"{choice.name}.zip")
         named = zipped if zipped.is_file() else folder

@@ -100,11 +100,12 @@ def epoch_line(report: EpochReport) -> str:
 def _table(report: EpochReport) -> PlainTable:
     shares = f": union {percent(report.union)}, intersection {percent(report.intersection)}"
     table = PlainTable("domain")
-    for column in ("loss", "train", "validation", *(["kernels used"] if report.has_switches else [])):
+    is_validated = any(domain.validation_accuracy is not None for domain in report.domains.values())
+    for column in ("loss", "train", *(["validation"] * is_validated), *(["kernels used"] * report.has_switches)):
         table.add_column(column, justify="right")
     table.caption = f"epoch {report.epoch + 1}{shares if report.has_switches else ''}" + _speed(report, "\n")
     for name, domain in report.domains.items():
-        accuracies = (percent(domain.train_accuracy), percent(domain.validation_accuracy))
-        usage = [percent(domain.usage)] if report.has_switches else []
-        table.add_row(name, f"{domain.loss:.3f}", *accuracies, *usage)
+        validation = [percent(domain.validation_accuracy)] * is_validated
+        usage = [percent(domain.usage)] * report.has_switches
+        table.add_row(name, f"{domain.loss:.3f}", percent(domain.train_accuracy), *validation, *usage)
     return table

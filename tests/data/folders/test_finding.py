@@ -74,3 +74,9 @@ def test_a_folder_without_anything_is_refused(tmp_path: Path) -> None:
         DataError, match=r"holds no domain: expected <split>/<class>/<image>, <class>/<image>, or a folder"
     ):
         find_domains(tmp_path)
+
+
+def test_a_folder_of_pictures_that_are_not_read_says_what_to_do(tmp_path: Path) -> None:
+    write_files(tmp_path, ["cats/1.HEIC", "cats/2.heic", "dogs/3.HEIC", "notes.txt"])
+    with pytest.raises(DataError, match=r"no image that can be read, but 3 \.heic files; convert them to JPEG or PNG"):
+        find_domains(tmp_path)

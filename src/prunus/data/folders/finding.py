@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from prunus.amounts import plural
 from prunus.config import DEMO_PREFIX
 from prunus.data.folders.listing import TEST_SHARE
-from prunus.data.folders.structure import WRAPPERS, Structure, is_leftover, understand, visible
+from prunus.data.folders.structure import UNREAD, WRAPPERS, Entry, Structure, is_leftover, understand, visible
 from prunus.data.sources import open_source
 from prunus.errors import DataError
 from prunus.names import domain_name, name_problem
@@ -38,11 +39,14 @@ def find_domains(path: str | Path) -> list[Place]:
     """Find the domain at a path, or the domains in a folder."""
     root = Path(path)
     source = open_source(path)
-    structure = understand(visible(source.names()))
+    entries = visible(source.names())
+    structure = understand(entries)
     if structure.kind != "splits" and (root / "annotations").is_dir() and (root / "data").is_dir():
         raise DataError(f"{path} looks like the Visual Decathlon; check it with the argument benchmark='decathlon'")
     if structure.kind == "domains" and root.is_dir():
         return _several(root, structure)
+    if structure.kind == "nothing":
+        _refuse_unread(path, entries)
     folders = [entry for entry in structure.folders if not is_leftover(entry)]
     if structure.kind == "nothing" and root.is_dir() and not folders:
         raise DataError(
@@ -54,6 +58,15 @@ def find_domains(path: str | Path) -> list[Place]:
     if str(path).startswith(DEMO_PREFIX):
         return [Place(str(path).removeprefix(DEMO_PREFIX), str(path), str(path))]
     return [_place(_named(root, structure.inside), path)]
+
+
+def _refuse_unread(path: str | Path, entries: Sequence[Entry]) -> None:
+    """Say where all pictures have to be converted, as those of a phone."""
+    endings = [PurePosixPath(entry.file).suffix.lower() for entry in entries if entry.file]
+    unread = [ending for ending in endings if ending in UNREAD]
+    if unread:
+        files = plural(len(unread), f"{unread[0]} file")
+        raise DataError(f"{path} holds no image that can be read, but {files}; convert them to JPEG or PNG")
 
 
 def _several(root: Path, structure: Structure) -> list[Place]:

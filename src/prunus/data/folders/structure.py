@@ -30,6 +30,8 @@ WRAPPERS = frozenset(
     {"images", "image", "imgs", "img", "data", "dataset", "datasets", "archive", "photos", "pictures", "jpg", "jpeg"}
     | {"png", "raw", "files", "download", "downloads", "extracted", "unzipped"}
 )
+# endings of pictures that are not read
+UNREAD = frozenset({".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd", ".svg", ".pdf"})
 DEEPEST = 6  # levels that are looked at
 Kind = Literal["splits", "classes", "domains", "images", "nothing"]
 
