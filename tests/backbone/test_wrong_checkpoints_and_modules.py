@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,6 +187,11 @@ class _Extra(nn.Module):
         return {"steps": 3}
 
 
+class _Functional(LeafNet):
+    def forward(self, images: Tensor) -> Tensor:
+        return nn.functional.conv2d(images, self.conv1.weight).mean((2, 3))
+
+
 class _SharedNorm(LeafNet):
     def forward(self, images: Tensor) -> Tensor:
         return self.norm1(self.norm1(self.conv1(images))).mean((2, 3))  # type: ignore[no-any-return]
@@ -220,6 +226,25 @@ MODULES: dict[str, tuple[Callable[[], object], str]] = {
         Classifying,
         r"ends with the linear layer 'fc' \(12 -> 10\), its classifier, .*; put torch.nn.Identity\(\) in its place",
     ),
+    "a classifier that is a convolution": (
+        lambda: nn.Sequential(
+            OrderedDict(
+                features=nn.Conv2d(3, 8, 3),
+                classifier=nn.Conv2d(8, 10, 1),
+                pool=nn.AdaptiveAvgPool2d(1),
+                flat=nn.Flatten(),
+            )
+        ),
+        r"ends with the convolution 'classifier', a classifier by its name, .* or rename it if it belongs",
+    ),
+    "TorchScript": (
+        lambda: torch.jit.script(LeafNet()),
+        r"backbone 'leaf_net' is a TorchScript module, whose layers are fixed; pass the module it was made from",
+    ),
+    "convolutions that are not called": (
+        _Functional,
+        r"runs none of its convolutions as layers, .*; call the layers themselves, not torch.nn.functional.conv2d",
+    ),
     "weight norm": (
         lambda: _With(conv1=parametrizations.weight_norm(nn.Conv2d(3, 8, 3))),
         r"changes the weights of layer 'conv1' before each use, .*: torch.nn.utils.parametrize.remove_param",
@@ -245,6 +270,7 @@ MODULES: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated:FutureWarning")
 @pytest.mark.parametrize("kind", MODULES)
 def test_a_wrong_module_is_one_clear_error(kind: str) -> None:
     make, message = MODULES[kind]

@@ -45,5 +45,7 @@ def test_a_domain_of_a_folder_cannot_be_passed_too(make_domain: Callable[..., Pa
         prunus.check(recipe, domains={"birds": prunus.OwnDomain(pictures(8), classes=CLASSES)})
     with pytest.raises(RecipeError, match="a domain name has letters from A to Z"):
         prunus.check(recipe, domains={"my birds": prunus.OwnDomain(pictures(8), classes=CLASSES)})
+    with pytest.raises(RecipeError, match="domains from Python are checked with a recipe"):
+        prunus.check("data", domains={"shades": prunus.OwnDomain(pictures(8), classes=CLASSES)})
     with pytest.raises(DataError, match="must be a torch dataset"):
         prunus.check(recipe, domains={"cars": 3})  # type: ignore[dict-item]

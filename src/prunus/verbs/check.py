@@ -6,6 +6,7 @@ from prunus.benchmarks import find_benchmark
 from prunus.config import Recipe
 from prunus.data.checks import BENCHMARK_CHECKS, CheckReport, OnImage, check_folders
 from prunus.data.folders.finding import Place, find_domains
+from prunus.errors import RecipeError
 from prunus.recipes import load_recipe
 from prunus.verbs.arguments import Domains, Own
 
@@ -32,6 +33,8 @@ def check(
         return _check_recipe(path, on_image, domains)
     if Path(path).suffix.lower() in RECIPES and not Path(path).is_dir():
         return _check_recipe(load_recipe(path), on_image, domains)
+    if domains is not None:
+        raise RecipeError("domains from Python are checked with a recipe; pass the recipe or its file first")
     if benchmark is None:
         return check_folders(find_domains(path), None, on_image)
     return _check_benchmark(path, benchmark, on_image)

@@ -1,5 +1,7 @@
 """An own network is copied and checked before it is used; wrong ones are in test_wrong_checkpoints_and_modules."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,18 @@ def test_the_network_is_a_copy_in_single_precision() -> None:
     assert network is not module
     assert network.get_parameter("conv1.weight").dtype == torch.float32
     assert torch.equal(network.get_parameter("conv1.weight"), module.conv1.weight.float())
+
+
+def _both(module: nn.Module) -> nn.Module:
+    compiled: nn.Module = torch.compile(module)  # type: ignore[assignment]
+    return nn.DataParallel(compiled)
+
+
+@pytest.mark.parametrize("wrap", [nn.DataParallel, torch.compile, _both])
+def test_what_torch_puts_around_a_network_is_taken_off(wrap: Callable[[nn.Module], nn.Module]) -> None:
+    network = build_own(OwnBackbone("leaf_net", lambda: wrap(leaf_net())))
+    assert isinstance(network, LeafNet)
+    assert torch.equal(network.conv1.weight, leaf_net().conv1.weight)
 
 
 def test_what_cannot_be_copied_is_refused() -> None:

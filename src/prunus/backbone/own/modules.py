@@ -3,7 +3,8 @@
 import copy
 import reprlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,10 @@ from prunus.backbone.own.registry import OwnBackbone
 from prunus.errors import BackboneError
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.InstanceNorm2d)
+WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}  # of torch
+CLASSIFIERS = frozenset(
+    {"classifier", "fc", "logits", "last_linear"}
+)  # names of parts that classify with a convolution
 OLD_PARAMETRIZATIONS = {"WeightNorm": "remove_weight_norm", "SpectralNorm": "remove_spectral_norm"}  # hooks of torch
 
 
@@ -28,6 +33,11 @@ def build_own(own: OwnBackbone) -> nn.Module:
     if not isinstance(network, nn.Module):
         where = "backbone must be" if own.is_passed else f"the function that builds backbone {own.name!r} must return"
         raise BackboneError(f"{where} a torch.nn.Module, got {reprlib.repr(network)}")
+    network = _unwrapped(network)
+    if isinstance(network, torch.jit.ScriptModule):
+        raise BackboneError(
+            f"backbone {own.name!r} is a TorchScript module, whose layers are fixed; pass the module it was made from"
+        )
     if any(is_lazy(tensor) for tensor in (*network.parameters(), *network.buffers())):
         raise BackboneError(f"backbone {own.name!r} has lazy layers without weights; run one image through it first")
     for problem in _layer_problems(network):
@@ -37,6 +47,13 @@ def build_own(own: OwnBackbone) -> nn.Module:
     except Exception as error:  # modules may hold anything
         reason = f"{type(error).__name__}: {error}"
         raise BackboneError(f"backbone {own.name!r} cannot be copied ({reason}); pass a plain module") from error
+
+
+def _unwrapped(network: nn.Module) -> nn.Module:
+    """Return the network inside what torch puts around it to train on several devices or to compile it."""
+    while (inner := WRAPPERS.get(type(network).__name__)) is not None:
+        network = network.get_submodule(inner)
+    return network
 
 
 def _layer_problems(network: nn.Module) -> Iterator[str]:
@@ -74,12 +91,12 @@ def _changes_weights(name: str, remedy: str) -> str:
 def check_pass(name: str, network: nn.Module, size: int) -> None:
     """Refuse a network that still has its classifier, or that uses one norm twice; it has run before."""
     calls: Counter[str] = Counter()
-    last: list[tuple[str, nn.Module, object]] = []
+    leaves: list[_Call] = []
 
     def record(layer: str, module: nn.Module, output: object) -> None:
         calls[layer] += _is_norm(module)
         if not list(module.children()):
-            last[:] = [(layer, module, output)]
+            leaves.append(_Call(layer, module, output))
 
     hooks = [
         module.register_forward_hook(lambda module, _inputs, output, layer=layer: record(layer, module, output))
@@ -98,16 +115,38 @@ def check_pass(name: str, network: nn.Module, size: int) -> None:
                 f"backbone {name!r} runs the norm {layer!r} {count} times in one pass, and its statistics can only fit "
                 "one place; give each place a norm of its own"
             )
-    if last:
-        _refuse_classifier(name, *last[0], features)
-
-
-def _refuse_classifier(name: str, layer: str, module: nn.Module, output: object, features: Tensor) -> None:
-    if output is features and isinstance(module, nn.Linear):
+    if not any(isinstance(call.module, nn.Conv2d) for call in leaves):
         raise BackboneError(
-            f"backbone {name!r} ends with the linear layer {layer!r} ({module.in_features} -> {module.out_features}), "
-            "its classifier, and every domain gets one of its own; put torch.nn.Identity() in its place, "
+            f"backbone {name!r} runs none of its convolutions as layers, so none can be switched; call the layers "
+            "themselves, not torch.nn.functional.conv2d with their weights"
+        )
+    _refuse_classifier(name, leaves, features)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A layer that was run, and its result."""
+
+    layer: str
+    module: nn.Module
+    output: object
+
+
+def _refuse_classifier(name: str, leaves: Sequence[_Call], features: Tensor) -> None:
+    last = leaves[-1]
+    if last.output is features and isinstance(last.module, nn.Linear):
+        channels = f"{last.module.in_features} -> {last.module.out_features}"
+        raise BackboneError(
+            f"backbone {name!r} ends with the linear layer {last.layer!r} ({channels}), its classifier, and every "
+            "domain gets one of its own; put torch.nn.Identity() in its place, "
             "or after it if it belongs to the features"
+        )
+    weighted = [call for call in leaves if isinstance(call.module, (nn.Conv2d, nn.Linear))][-1]  # there is one
+    if isinstance(weighted.module, nn.Conv2d) and CLASSIFIERS & set(weighted.layer.split(".")):
+        raise BackboneError(
+            f"backbone {name!r} ends with the convolution {weighted.layer!r}, a classifier by its name, and every "
+            "domain gets one of its own; put torch.nn.Identity() in its place, "
+            "or rename it if it belongs to the features"
         )
 
 
