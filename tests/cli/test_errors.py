@@ -109,6 +109,28 @@ def test_a_missing_recipe_is_refused(complaint: Callable[..., str]) -> None:
     assert "no recipe file at gone.toml" in complaint("train", "gone.toml", "--out", "run")
 
 
+def test_a_folder_and_a_name_without_its_ending_are_not_recipes(complaint: Callable[..., str], recipe: Path) -> None:
+    (recipe.parent / "My Pictures").mkdir()
+    for command in (["plan"], ["train", "--out", "run"]):
+        said = complaint(*command, "My Pictures")
+        assert "is a folder, not a recipe; write a recipe for its images with: prunus init 'My Pictures'" in said
+        assert f"did you mean '{recipe.name}'?" in complaint(*command, recipe.stem)
+
+
+@pytest.mark.parametrize("command", ["plan gone.toml", "train gone.toml --out run", "train recipe.toml"])
+def test_what_a_look_at_the_disk_shows_is_said_without_importing_torch(recipe: Path, command: str) -> None:
+    program = "import sys; sys.modules['torch'] = None; from prunus.cli.app import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command.split()],
+        cwd=recipe.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "torch" not in done.stderr
+    assert "no recipe file at gone.toml" in done.stderr or "pass a recipe and a folder" in done.stderr
+
+
 def test_a_recipe_that_is_no_toml_is_refused(complaint: Callable[..., str], recipe: Path) -> None:
     recipe.write_text("backbone = ")
     assert "is not valid TOML" in complaint("train", recipe, "--out", "run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -24,7 +25,10 @@ from prunus.run_folder import RunFolder
 from prunus.terminal import plain_console
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prunus.arrays import DType
+    from prunus.config import Recipe
     from prunus.run_folder import Ending
 
 
@@ -39,8 +43,9 @@ def plan(
 
     Example: prunus plan recipe.toml --set budget.bytes="300 kB"
     """
+    chosen = _load(recipe, overrides or ())  # before torch is imported, which takes seconds
     with waiting("planning"):
-        planned = prunus.plan(prunus.load_recipe(recipe, overrides or ()))
+        planned = prunus.plan(chosen)
     show(planned, as_json, plan_view(planned))
 
 
@@ -63,14 +68,12 @@ def train(
 
     Example: prunus train recipe.toml --out runs/a --set budget=0.5
     """
-    from prunus.verbs.train import next_steps
-
     flags = {"training.splits=train+validation": final, "skip_bad_images=true": skip_bad_images}
     changes = [*(overrides or ()), *(change for change, is_set in flags.items() if is_set)]
     changes += [f"init={json.dumps(str(init))}"] if init else []
     of_run = RunFolder(resume).recipe if resume and changes else None
     source = recipe or (of_run if of_run and of_run.exists() else None)  # a missing run is refused below
-    load = load_stored_recipe if source is of_run else prunus.load_recipe
+    load = load_stored_recipe if source is of_run else _load
     chosen = load(source, changes) if source else None
     watch = [TrainingProgress(f"{resume or out}", plain_console())]
     before = RunFolder(resume).read_ending() if resume else None
@@ -84,12 +87,25 @@ def train(
         raise RecipeError(
             "pass a recipe and a folder (prunus train recipe.toml --out runs/a) or a run (prunus train --resume runs/a)"
         )
+    from prunus.verbs.train import next_steps
+
     if steps := next_steps(run):
         ending = RunFolder(run).read_ending()
         _show_ending(run, ending)
         is_old = before is not None and ending is not None and before.step == ending.step
         done = "The run was finished already; --set training.epochs=N trains it for longer." if is_old else "Done."
         say(f"{done} Next: {steps}")
+
+
+def _load(recipe: Path, changes: Sequence[str]) -> Recipe:
+    """Load a recipe; a folder of images and a name without its ending are easy to take for one."""
+    if recipe.is_dir():
+        name = shlex.quote(str(recipe))
+        raise RecipeError(f"{recipe} is a folder, not a recipe; write a recipe for its images with: prunus init {name}")
+    written = recipe.with_name(f"{recipe.name}.toml")
+    if not recipe.exists() and written.exists():
+        raise RecipeError(f"no recipe file at {recipe}; did you mean {str(written)!r}?")
+    return prunus.load_recipe(recipe, changes)
 
 
 def _show_ending(run: Path, ending: Ending | None) -> None:
