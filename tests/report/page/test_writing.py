@@ -56,6 +56,14 @@ def test_a_broken_benchmark_or_another_model_file_is_a_note_on_the_page(tmp_path
     assert str(tmp_path) not in text
 
 
+def test_domains_over_their_budget_are_named_and_many_are_counted(tmp_path: Path) -> None:
+    for count, expected in ((2, "Over budget: d0, d1. Train longer"), (8, "d3, d4 and 3 more. Train longer")):
+        content = results("union", 0.5, {f"d{number}": 0.5 for number in range(count)})
+        for domain in content["domains"].values():
+            domain["usage"] = 1.0
+        assert expected in _page(write_run(tmp_path / str(count), content))
+
+
 def test_the_page_says_what_trained_a_run_or_that_the_run_does_not_say(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", results("feature", None))
     assert (
