@@ -127,7 +127,7 @@ def test_one_of_a_kind_is_written_out_and_rare_kinds_are_not_grouped(monkeypatch
 
 def test_a_file_that_cannot_be_read_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = Finding("error", "birds", "a/bad.jpg", "cannot read a/bad.jpg: it is none of JPEG, PNG")
-    assert "error birds: cannot read a/bad.jpg: it is none of JPEG, PNG" in _checked(monkeypatch, bad)
+    assert "error birds: a/bad.jpg: cannot read it: it is none of JPEG, PNG" in _checked(monkeypatch, bad)
 
 
 def test_very_many_errors_hide_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:

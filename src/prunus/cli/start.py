@@ -178,8 +178,8 @@ def _print_findings(data: str, report: CheckReport) -> None:
 
 
 def _line(finding: Finding) -> str:
-    file = "" if finding.message.startswith(f"cannot read {finding.file}:") else finding.file  # named already
-    return ": ".join(filter(None, (finding.domain, file, finding.message)))
+    message = finding.message.replace(f"cannot read {finding.file}: ", "cannot read it: ")  # named already
+    return ": ".join(filter(None, (finding.domain, finding.file, message)))
 
 
 def _grouped(findings: Sequence[Finding]) -> list[str]:
