@@ -115,6 +115,7 @@ def test_before_a_result_the_page_lists_the_classes_of_the_domain(page: Page, li
     classes = live.service.domains.domains[0].classes
     expect(page.locator("#classes li")).to_have_text(list(classes))
     expect(page.locator("#empty-title")).to_have_text(f"The {len(classes)} classes of birds")
+    expect(page.locator("#usage-name")).to_have_text("birds")
     expect(page.locator("#all-classes")).to_be_hidden()
     page.get_by_role("button", name="Example: an owl").click()
     _expect_answer(page, live, picture(1), "birds")

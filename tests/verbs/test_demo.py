@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import prunus
 from prunus.cli.app import app
+from prunus.measure.by_class.confusion import MOST_MISTAKES
 from prunus.samples import demo_names
 from tests.makers.measured import assert_same_results
 
@@ -70,6 +71,13 @@ def test_the_stored_results_of_the_demonstration_keep_its_promises() -> None:
     results = json.loads((ROOT / "docs" / "results" / "demo" / "results.json").read_text())
     _assert_promised(results)
     _assert_accurate(results)
+    for measured in (results, results["baselines"]["feature"]):
+        for domain in measured["domains"].values():
+            correct = sum(found["correct"] for found in domain["by_class"]["classes"])
+            wrong = sum(found["images"] for found in domain["by_class"]["confusions"])
+            assert correct + wrong == domain["images"]
+            assert correct / domain["images"] == pytest.approx(domain["accuracy"])
+            assert len(domain["by_class"]["mistakes"]) == min(MOST_MISTAKES, wrong)
 
 
 @pytest.mark.slow

@@ -64,6 +64,7 @@ function choose() {
     `${domain.name} has ${domain.classes.length} classes and uses ${percent(domain.usage)} of the network. ` +
     `All domains together use ${percent(model.usage)}.`
   );
+  $("usage-name").textContent = shown(domain.name);
   $("usage-domain").style.width = `${100 * domain.usage}%`;
   $("usage-union").style.width = `${100 * model.usage}%`;
   $("examples").hidden = domain.examples.length === 0;
