@@ -103,10 +103,11 @@ def test_a_run_of_own_things_continues_with_the_same_bits_if_they_are_passed_aga
     other = prunus.OwnDomain(train=pictures(20, 5), test=pictures(6, 1), classes=CLASSES)
     with pytest.raises(TrainingError, match=r"the data of domain 'shades' has changed since this run began"):
         prunus.resume(part, backbone=LeafNet(), domains={"shades": other}, transform=_flip, progress=False)
-    with pytest.raises(
-        BackboneError, match=r"was trained with the own network 'leaf_net', which is not registered here"
-    ):
+    unregistered = r"trained with the own network 'leaf_net', which is not registered here"
+    with pytest.raises(BackboneError, match=unregistered):
         prunus.prune(part, tmp_path / "model.prunus")
+    with pytest.raises(BackboneError, match=unregistered):
+        prunus.resume(part, domains={"shades": SHADES}, transform=_flip, progress=False)
     prunus.resume(part, device="cpu", progress=False, **own | {"backbone": LeafNet()})  # type: ignore[arg-type]
     ours, theirs = (load_file(RunFolder(run).checkpoint) for run in (part, whole))
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
@@ -163,6 +164,14 @@ def test_a_registered_network_whose_weights_change_is_opened_with_those_of_the_r
     model = prunus.prune(run, tmp_path / "model.prunus").read_bytes()
     prunus.register_backbone("leaf_net", lambda: leaf_net(2), size=16, mean=(0.5,) * 3, std=(0.25,) * 3)
     assert prunus.prune(run, tmp_path / "model.prunus").read_bytes() == model
+    kept = (run / "backbone.safetensors").read_bytes()
+    (run / "backbone.safetensors").write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    with pytest.raises(TrainingError, match="the backbone has changed since this run began; restore it"):
+        prunus.prune(run, tmp_path / "model.prunus")
+    (run / "backbone.safetensors").unlink()
+    with pytest.raises(TrainingError, match="the backbone has changed since this run began; restore it"):
+        prunus.prune(run, tmp_path / "model.prunus")
+    (run / "backbone.safetensors").write_bytes(kept)
     prunus.register_backbone("leaf_net", lambda: LeafNet(width=9), size=16, mean=(0.5,) * 3, std=(0.25,) * 3)
     with pytest.raises(
         BackboneError, match=r"'conv1.weight' of leaf_net has the shape \(9, 3, 3, 3\), the weights file"

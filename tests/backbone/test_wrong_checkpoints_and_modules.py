@@ -101,6 +101,12 @@ def _one_tensor(path: Path) -> None:
     torch.save(torch.zeros(3), path)
 
 
+def _endless(path: Path) -> None:
+    content: dict[str, object] = {}
+    content["model"] = content
+    torch.save(content, path)
+
+
 def _diverged(path: Path) -> None:
     content = leaf_net().state_dict()
     content["conv2.weight"][0, 0, 0, 0] = torch.nan
@@ -138,6 +144,7 @@ CHECKPOINTS: dict[Callable[[Path], None], str] = {
     _optimizer_only: rf"holds no weights of a network: its keys are optimizer, epoch, and none .*; {SAVE}",
     _state_of_an_optimizer: rf"holds no weights of a network: it holds the state of an optimizer; {SAVE}",
     _one_tensor: rf"holds no weights of a network: it holds a Tensor, not a dictionary of tensors; {SAVE}",
+    _endless: rf"holds no weights of a network: its keys are model, and none of them holds weights; {SAVE}",
     _diverged: r"w.pth: NaN or infinite values in 1 tensor, such as 'conv2.weight'; use a checkpoint from before",
     _whole_numbers: r"1 tensor of the weights without plain numbers, such as 'conv1.weight' \(int8, strided, on",
     _without_content: r"10 tensors of the weights without plain numbers, .* \(float32, strided, on meta\); is",
@@ -289,6 +296,15 @@ def test_the_right_weights_are_accepted_in_every_kind_of_file(tmp_path: Path) ->
         torch.save(leaf_net().state_dict(), tmp_path / file)
     for file in ("w.safetensors", "w.pth", "w.pt", "w.bin"):
         _plan(LeafNet(), tmp_path / file)
+
+
+def test_a_plan_says_which_weights_were_chosen(tmp_path: Path) -> None:
+    torch.save({"state_dict": leaf_net(1).state_dict(), "ema": leaf_net(2).state_dict()}, tmp_path / "w.pth")
+    backbone = {"name": "leaf_net", "size": SIZE, "weights": str(tmp_path / "w.pth")}
+    shades = prunus.OwnDomain(pictures(8), classes=("dark", "light"))
+    notes = prunus.plan(leaf_recipe(backbone=backbone), backbone=LeafNet(), domains={"shades": shades}).notes
+    assert notes[0].endswith("w.pth holds several sets of weights; 'ema', their running average, is used")
+    assert notes[1].startswith("images for backbone 'leaf_net' are normalized as for ImageNet")
 
 
 def test_a_network_that_depends_on_the_image_is_planned_with_a_note() -> None:

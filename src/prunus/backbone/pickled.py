@@ -19,6 +19,7 @@ HEADER_START = slice(8, 9)  # of safetensors, whose length may look like the sta
 EMA = ("state_dict_ema", "model_ema", "ema_state_dict", "ema")  # averages of the weights, which are evaluated
 # where training scripts keep the weights beside an optimizer and counters; averages come first
 WRAPPERS = (*EMA, "state_dict", "model_state_dict", "model", "module", "network", "net", "weights", "params")
+MOST_WRAPPERS = 4  # around one another; a damaged file may even hold itself
 SAVE = "save the weights with: torch.save(model.state_dict(), 'weights.pth')"
 FORBIDDEN = re.compile(r"(?:GLOBAL|global|class) `?([\w.]+)`?")
 SHOWN_KEYS = 6
@@ -76,15 +77,17 @@ def _refusal(path: Path, reason: str) -> BackboneError:
 
 def _weights(loaded: object, path: Path, note: Note) -> dict[str, Tensor]:
     """Take off what training scripts put around the weights."""
-    if isinstance(loaded, Mapping):
-        wrappers = [key for key in WRAPPERS if isinstance(loaded.get(key), Mapping)]
-        if wrappers:
-            if wrappers[0] in EMA and len(wrappers) > 1:
-                note(f"{path} holds several sets of weights; {wrappers[0]!r}, their running average, is used")
-            return _weights(loaded[wrappers[0]], path, note)
-        tensors = {str(key): value.detach() for key, value in loaded.items() if isinstance(value, Tensor)}
-        if tensors:
-            return tensors
+    for _ in range(MOST_WRAPPERS):
+        wrappers = [key for key in WRAPPERS if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping)]
+        if not isinstance(loaded, Mapping) or not wrappers:
+            break
+        if wrappers[0] in EMA and len(wrappers) > 1:
+            note(f"{path} holds several sets of weights; {wrappers[0]!r}, their running average, is used")
+        loaded = loaded[wrappers[0]]
+    content = loaded if isinstance(loaded, Mapping) else {}
+    tensors = {str(key): value.detach() for key, value in content.items() if isinstance(value, Tensor)}
+    if tensors:
+        return tensors
     raise BackboneError(f"{path} holds no weights of a network: {_describe(loaded)}; {SAVE}")
 
 
@@ -95,4 +98,4 @@ def _describe(loaded: object) -> str:
         return "it holds the state of an optimizer"
     keys = [str(key) for key in loaded]
     more = f" and {len(keys) - SHOWN_KEYS} more" if len(keys) > SHOWN_KEYS else ""
-    return f"its keys are {', '.join(keys[:SHOWN_KEYS]) or 'none'}{more}, and none of them is a state_dict or model"
+    return f"its keys are {', '.join(keys[:SHOWN_KEYS]) or 'none'}{more}, and none of them holds weights"

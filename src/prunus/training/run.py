@@ -8,15 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from prunus.backbone.device import choose_device
-from prunus.backbone.own.registry import GROUP
 from prunus.backbone.weights import fingerprint
-from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.backbone.zoo import Backbone
 from prunus.checkpoints.changes import check_same
 from prunus.checkpoints.checkpoint import Checkpoint, read_checkpoint, share_checkpoint
 from prunus.checkpoints.last import note_about, read_kept
 from prunus.checkpoints.lock import locked
 from prunus.config import Recipe
-from prunus.errors import BackboneError, DamagedFileError, TrainingError, UnknownNameError
+from prunus.errors import DamagedFileError, TrainingError
 from prunus.images import Preprocess
 from prunus.learning.learner import copy_state, network_state
 from prunus.masks.network import MultiDomainNet
@@ -27,7 +26,7 @@ from prunus.recipes import TRAINED_FIRST, with_absolute_paths
 from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer, Observers
 from prunus.training.planning import Plan, plan_either, plan_resume, plan_start, stored_recipe
-from prunus.training.setup import RecipeTraining
+from prunus.training.setup import RecipeTraining, load_kept_backbone
 
 
 @dataclass(frozen=True)
@@ -157,24 +156,10 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
     keeps_best = not folder.recipe.exists() or stored_recipe(folder, None).training.keep == "best"
     checkpoint = read_kept(folder, keeps_best)
     recipe = stored_recipe(folder, checkpoint)
-    backbone = _stored_backbone(folder, recipe)
+    backbone = load_kept_backbone(folder, recipe)
     check_same("backbone", checkpoint.identity.backbone, fingerprint(backbone.network))
     chosen = choose_method(recipe)
     net = adapt(backbone, checkpoint.identity.classes, chosen.name, recipe.seed, chosen.options)
     copy_state(checkpoint.tensors, network_state(net))
     net = net.to(choose_device(device)).eval()
     return TrainedRun(recipe, backbone, net, checkpoint.identity.preprocess, checkpoint)
-
-
-def _stored_backbone(folder: RunFolder, recipe: Recipe) -> Backbone:
-    """Load the network of a run, with the weights that the run has kept if no other file holds them."""
-    if not folder.backbone.exists():
-        return load_backbone(recipe.backbone)
-    try:
-        return load_backbone(recipe.backbone, folder.backbone)
-    except UnknownNameError as error:
-        name = recipe.backbone.name
-        raise BackboneError(
-            f"{folder.path} was trained with the own network {name!r}, which is not registered here; in Python pass "
-            f"backbone=MODULE, or install a package that registers it (entry point {name!r} of the group {GROUP})"
-        ) from error

@@ -9,6 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from prunus.amounts import plural
+from prunus.backbone.own.registry import GROUP
 from prunus.backbone.weights import fingerprint, write_weights
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.checkpoints.changes import check_identity
@@ -18,7 +19,7 @@ from prunus.data.cache import default_cache
 from prunus.data.domains import Domain
 from prunus.data.layouts import open_domain
 from prunus.data.loading import ImageSet, damaged_entry, load_images
-from prunus.errors import RecipeError, TrainingError
+from prunus.errors import BackboneError, RecipeError, TrainingError, UnknownNameError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
 from prunus.learning.arithmetic import prepare_determinism
@@ -88,12 +89,12 @@ class RecipeTraining:
 
     def _backbone(self) -> Backbone:
         """Load the network; the weights of an own one that no file holds are kept in the run."""
-        is_new = not self.folder.holds_run()
-        stored = None if is_new or not self.folder.backbone.exists() else self.folder.backbone
-        backbone = load_backbone(self.recipe.backbone, stored)
+        is_new = not self.folder.holds_run()  # a file that is there all the same is a leftover
+        backbone = load_backbone(self.recipe.backbone) if is_new else load_kept_backbone(self.folder, self.recipe)
+        is_kept = not is_new and self.folder.backbone.exists()
         if self.processes.any([not backbone.has_file])[0]:  # each may have built another
             self.processes.broadcast_(list(backbone.network.state_dict().values()))
-        if self.processes.is_first and stored is None and not backbone.has_file:
+        if self.processes.is_first and not is_kept and not backbone.has_file:
             write_weights(self.folder.backbone, backbone.network)
         for note in backbone.notes:
             self.observer.noted(note)
@@ -148,6 +149,20 @@ class RecipeTraining:
         if images.was_damaged:
             self.observer.noted(damaged_entry(domain.name, split))
         return images
+
+
+def load_kept_backbone(folder: RunFolder, recipe: Recipe) -> Backbone:
+    """Load the network of a run, with the weights that the run has kept if no other file holds them."""
+    if not folder.backbone.exists():
+        return load_backbone(recipe.backbone)
+    try:
+        return load_backbone(recipe.backbone, folder.backbone)
+    except UnknownNameError as error:
+        name = recipe.backbone.name
+        raise BackboneError(
+            f"{folder.path} was trained with the own network {name!r}, which is not registered here; in Python pass "
+            f"backbone=MODULE, or install a package that registers it (entry point {name!r} of the group {GROUP})"
+        ) from error
 
 
 def start_from(path: Path, net: MultiDomainNet, identity: Identity) -> None:

@@ -164,5 +164,16 @@ def test_a_package_that_does_not_work_is_named_and_hides_no_other(
         assert {row.name for row in prunus.zoo()} == set(ZOO)
 
 
+def test_two_packages_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("leaf-package", "tree-package"):
+        folder = install_package(tmp_path / package)
+        info = folder / "leaf_package-1.0.dist-info"
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        info.rename(folder / f"{package.replace('-', '_')}-1.0.dist-info")
+        monkeypatch.syspath_prepend(str(folder))
+    with pytest.raises(BackboneError, match="'leaf_net' is registered by leaf-package and tree-package; uninstall one"):
+        load_backbone(BackboneChoice(name="leaf_net"))
+
+
 def test_the_names_that_are_taken_are_those_of_the_zoo() -> None:
     assert set(BUNDLED) == set(ZOO)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,7 +121,8 @@ def test_a_dataset_is_looked_through_once() -> None:
     own = OwnDomain(shades)
     _open(own)
     reads = shades.reads
-    assert reads == 20 + 2  # the first image twice more, to notice random ones
+    assert reads == 20 + 10  # every second image once more, to notice random ones
+    assert "0x" in repr(own)  # not thousands of numbers
     _open(own)
     assert shades.reads == reads
 
@@ -128,6 +130,12 @@ def test_a_dataset_is_looked_through_once() -> None:
 class _Random(Shades):
     def __getitem__(self, index: int) -> tuple[object, object]:
         return np.random.default_rng().integers(0, 255, (SIZE, SIZE, 3)).astype(np.uint8), 0
+
+
+class _Mirroring(Shades):
+    def __getitem__(self, index: int) -> tuple[object, object]:
+        image = self.images[index]
+        return (image[:, ::-1] if random.random() < 0.5 else image), self.labels[index]
 
 
 class _Broken(Shades):
@@ -172,6 +180,7 @@ WRONG: dict[str, tuple[object, str]] = {
     "colours first": (([np.zeros((3, 9, 9), np.uint8)] * 4, ["a", "b"] * 2), r"array of shape \(3, 9, 9\); expected"),
     "colours last": (([torch.zeros(9, 9, 3)] * 4, ["a", "b"] * 2), r"tensor of shape \(9, 9, 3\); expected"),
     "names of files": ((["a.png"] * 4, ["a", "b"] * 2), r"train\[0\] is a str; expected a PIL image, an array"),
+    "sometimes mirrored": (_Mirroring(), r"train\[\d+\] is another image each time it is read"),
     "random": (_Random(), r"train\[0\] is another image each time it is read; remove random transforms"),
     "broken": (_Broken(), r"train\[0\] is not a pair of an image and a label \(OSError: disk on fire\)"),
     "dictionaries": (

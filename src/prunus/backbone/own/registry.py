@@ -144,7 +144,11 @@ def own_names() -> list[str]:
 
 def _load(name: str) -> None:
     """Import the module that registers a network, if an installed package has one."""
-    for entry in entry_points(group=GROUP, name=name):
+    entries = list(entry_points(group=GROUP, name=name))
+    if len(entries) > 1:
+        packages = " and ".join(sorted(map(_package, entries)))
+        raise BackboneError(f"the backbone {name!r} is registered by {packages}; uninstall one of them")
+    for entry in entries:
         where = f"{entry.value} of {_package(entry)}"
         try:
             entry.load()
