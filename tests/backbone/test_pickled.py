@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+import prunus
 from prunus.backbone.weights import fill, read_weights
 from prunus.errors import BackboneError
 from tests.makers.own_networks import Classifying, LeafNet, leaf_net
@@ -103,3 +106,16 @@ def test_a_network_with_its_classifier_fills_one_without() -> None:
     network = LeafNet()
     fill(network, whole.state_dict(), "leaf_net")
     assert torch.equal(network.norm2.weight, whole.norm2.weight)
+
+
+def test_nothing_else_in_the_package_unpickles_a_file() -> None:
+    sources = {path: ast.parse(path.read_text()) for path in Path(prunus.__file__).parent.rglob("*.py")}
+    calls = [
+        (path.name, ast.unparse(node))
+        for path, tree in sources.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and re.search(r"(torch|pickle)\.loads?$|Unpickler$|jit\.load$", ast.unparse(node.func))
+    ]
+    assert [name for name, _ in calls] == ["pickled.py"]
+    assert "weights_only=True" in calls[0][1]
