@@ -12,6 +12,7 @@ from prunus.cli.app import app
 from prunus.config import Recipe
 from prunus.measure.budget import Plan
 from prunus.measure.bundle_cost import bundle_costs
+from prunus.run_folder import EpochReport, RunFolder
 from tests.makers.graph_bundles import random_bundle, varied_graph
 from tests.makers.plans import PLAN
 
@@ -96,9 +97,19 @@ def test_without_validation_images_the_end_says_how_to_measure(calls: list[tuple
 
 def test_a_run_that_was_finished_already_says_so(calls: list[tuple[Any, ...]]) -> None:
     _write_ending(validation_accuracy=0.875)
-    assert "The run was finished already; --set training.epochs=N trains it for longer. Next: " in _train(
-        "--resume", "runs/a"
-    )
+    finished = "The run was finished already; --set training.epochs=N trains it for longer. Next: "
+    assert finished in _train("--resume", "runs/a")
+
+
+def test_a_run_that_was_trained_for_longer_is_done_even_if_it_keeps_an_earlier_state(
+    calls: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_ending(validation_accuracy=0.875)
+    reports = [[EpochReport(epoch, 4 * epoch, {}, 0.5, 0.5) for epoch in range(count)] for count in (3, 5)]
+    monkeypatch.setattr(RunFolder, "epochs", lambda _: reports.pop(0))
+    output = _train("--resume", "runs/a", "--set", "training.epochs=5")
+    assert "Done. Next: " in output
+    assert "finished already" not in output
 
 
 def test_pruning_says_how_large_the_file_is_and_what_was_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

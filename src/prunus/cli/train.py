@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from prunus.arrays import DType
     from prunus.config import Recipe
-    from prunus.run_folder import Ending
 
 
 def plan(
@@ -76,7 +75,7 @@ def train(
     load = load_stored_recipe if source is of_run else _load
     chosen = load(source, changes) if source else None
     watch = [TrainingProgress(f"{resume or out}", plain_console())]
-    before = RunFolder(resume).read_ending() if resume else None
+    before = _steps_of_finished(resume) if resume else None
     if resume:
         if out:
             raise RecipeError("--resume continues in the run's own folder; remove --out")
@@ -90,9 +89,8 @@ def train(
     from prunus.verbs.train import next_steps
 
     if steps := next_steps(run):
-        ending = RunFolder(run).read_ending()
-        _show_ending(run, ending)
-        is_old = before is not None and ending is not None and before.step == ending.step
+        _show_ending(run)
+        is_old = before is not None and before == _steps_of_finished(run)
         done = "The run was finished already; --set training.epochs=N trains it for longer." if is_old else "Done."
         say(f"{done} Next: {steps}")
 
@@ -108,8 +106,17 @@ def _load(recipe: Path, changes: Sequence[str]) -> Recipe:
     return prunus.load_recipe(recipe, changes)
 
 
-def _show_ending(run: Path, ending: Ending | None) -> None:
+def _steps_of_finished(run: Path) -> int | None:
+    """Return how far a run that has ended was trained; the state that it has kept may be an earlier one."""
+    folder = RunFolder(run)
+    if folder.read_ending() is None:
+        return None
+    return max((epoch.step for epoch in folder.epochs()), default=0)
+
+
+def _show_ending(run: Path) -> None:
     """Show what the domains have reached beside what needs no training."""
+    ending = RunFolder(run).read_ending()
     if ending is None:  # of an earlier version
         return
     if ending.mean_accuracy() is None:
