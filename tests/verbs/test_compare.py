@@ -28,16 +28,17 @@ pytestmark = pytest.mark.slow  # trains
 
 SHARED = ("feature", "finetune", "bn", "union-0.5", "union-0.25", "taps", "taps-sparsity=0.5")
 CHOSEN = ("bn", "union", "taps", "taps:sparsity=0.5")
+SAVED_AT_THE_END = ("training.checkpoint_seconds=1e9",)  # and not after each step
 
 
 @pytest.fixture(scope="module")
 def recipe_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipe")
-    write_domain(folder / "one", classes=("a", "b"), train=8, test=4, size=(32, 32))
-    write_domain(folder / "two", classes=("c", "d", "e"), train=8, test=4, size=(32, 32))
+    write_domain(folder / "one", classes=("a", "b"), train=8, test=4, size=(16, 16))
+    write_domain(folder / "two", classes=("c", "d", "e"), train=8, test=4, size=(16, 16))
     path = folder / "recipe.toml"
     path.write_text(
-        'preset = "paper"\nbackbone = "wrn14_2"\ndomains = ["one", "two"]\nmethod = "piggyback"\n'
+        'preset = "paper"\nbackbone = { name = "wrn14_2", size = 16 }\ndomains = ["one", "two"]\nmethod = "piggyback"\n'
         "[training]\nepochs = 1\nbatch_size = 8\nlr = 0.05\ncheckpoint_seconds = 1e-9\n"
     )
     return path
@@ -45,7 +46,7 @@ def recipe_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def recipe(recipe_file: Path) -> Recipe:
-    return load_recipe(recipe_file)
+    return load_recipe(recipe_file, SAVED_AT_THE_END)
 
 
 def _compare(recipe: Recipe, out: Path, **more: object) -> Comparison:
@@ -118,7 +119,10 @@ class _Stop(Observer):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, straight: Path, tmp_path: Path) -> None:
+def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(
+    recipe_file: Path, straight: Path, tmp_path: Path
+) -> None:
+    recipe = load_recipe(recipe_file)
     trained: list[str] = []
 
     def stopping(title: str) -> Sequence[Observer]:
@@ -147,7 +151,7 @@ def test_a_stopped_comparison_goes_on_with_the_method_it_was_at(recipe: Recipe, 
 
 @pytest.mark.slow
 def test_a_comparison_that_was_killed_ends_with_the_same_table(
-    recipe_file: Path, recipe: Recipe, straight: Path, tmp_path: Path
+    recipe_file: Path, straight: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", "from prunus.cli.app import main; main()", "compare", str(recipe_file)]
     options = ["--methods", ",".join(CHOSEN), "--budgets", "0.5,0.25", "--out", str(tmp_path / "killed")]
@@ -157,7 +161,7 @@ def test_a_comparison_that_was_killed_ends_with_the_same_table(
     process.kill()
     process.wait()
     assert not (tmp_path / "killed" / "taps").exists()
-    _compare(recipe, tmp_path / "killed")
+    _compare(load_recipe(recipe_file), tmp_path / "killed")
     assert _without_times(tmp_path / "killed" / "comparison.json") == _without_times(straight)
 
 
