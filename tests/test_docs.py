@@ -62,23 +62,23 @@ def _shortened(recipe: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder with a `prunus` and a `python` that do not import torch anew for each command."""
+    with warm_commands(tmp_path_factory.mktemp("warm")) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def trained(warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the README's recipe, a small dataset, a run of one epoch and its model file."""
     folder = tmp_path_factory.mktemp("trained")
     for name, classes in (("birds", ("owl", "wren")), ("flowers", ("rose", "tulip"))):
         write_domain(folder / "data" / name, classes, train=10)
     shutil.copy(folder / "data" / "flowers" / "test" / "rose" / "0.png", folder / "rose.jpg")
     (folder / "recipe.toml").write_text(_shortened(README_RECIPE))
-    _run(["prunus", "train", "recipe.toml", "--out", "run"], folder)
-    _run(["prunus", "prune", "run", "--out", "model.prunus"], folder)
+    _run(["prunus", "train", "recipe.toml", "--out", "run"], folder, warm)
+    _run(["prunus", "prune", "run", "--out", "model.prunus"], folder, warm)
     return folder
-
-
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a folder with a `prunus` and a `python` that do not import torch anew for each command."""
-    with warm_commands(tmp_path_factory.mktemp("warm")) as folder:
-        yield folder
 
 
 @pytest.mark.slow

@@ -20,7 +20,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-SLOW_IMPORTS = ("torch._dynamo", "torchvision.transforms.v2", "timm", "safetensors.torch", "matplotlib.pyplot")
+import prunus
+
+SLOW_IMPORTS = (
+    "torch.utils.tensorboard",
+    "torchvision.transforms.v2",
+    "timm",
+    "safetensors.torch",
+    "matplotlib.pyplot",
+    "onnxruntime",
+    "prunus.cli.app",
+)
 STREAMS = 3
 
 # written with few imports, since it starts for every command
@@ -57,6 +67,8 @@ def serve(address: str) -> None:
     """Answer one request after another; a fork runs each."""
     for name in SLOW_IMPORTS:
         importlib.import_module(name)
+    for name in dir(prunus):
+        getattr(prunus, name)  # imports what it needs
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{address}.new")
         server.listen()

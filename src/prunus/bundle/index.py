@@ -23,7 +23,7 @@ def encode_index(kept: Bools) -> tuple[Code, Bytes]:
     flat = kept.reshape(-1)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flat]).astype(np.int8)))
     lengths = np.diff(np.concatenate([[0], edges, [flat.size]]))
-    runs = sum(-(-max(int(length).bit_length(), 1) // 7) for length in lengths)
+    runs = sum(int((lengths >= 128**byte).sum()) for byte in range(1, MOST_BYTES)) + len(lengths)
     bits = -(-flat.size // 8)
     if bits <= runs:
         return "bits", pack_bits(flat)
