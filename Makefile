@@ -5,6 +5,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 # a file runs in one process, since its tests share what they train; tests/conftest.py has the longest files first
 PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+# the tests start hundreds of processes; without bytecode, each of them would compile the sources again
+export PYTHONDONTWRITEBYTECODE :=
 CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
 
 .PHONY: demo quick test tests sweep mutants docs lint format setup requirements clean

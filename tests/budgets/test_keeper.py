@@ -22,7 +22,7 @@ from tests.makers.drawn_budgets import GRANULARITIES, UNITS, Drawn, draw_budget,
 from tests.makers.kept_budgets import exceeded, measured, one_more_is_too_much, with_reserve
 from tests.makers.process_groups import Results, run_processes
 
-DRAWS = int(os.environ.get("PRUNUS_DRAWS", "200"))  # make sweep draws 1,000
+DRAWS = int(os.environ.get("PRUNUS_DRAWS", "120"))  # make sweep draws 1,000
 PARTS = 5  # for several processes
 ENDS = ("as it is", "all on", "all off", "stirred")
 

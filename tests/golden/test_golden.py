@@ -81,7 +81,6 @@ def test_pruning_an_old_run_writes_a_file_with_its_answers_that_is_no_larger(rec
     assert half.stat().st_size <= before.stat().st_size + 100  # names of versions have other lengths
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RUNS, ids=lambda path: path.parent.parent.name)
 def test_an_old_file_has_the_defaults_of_the_version_that_wrote_it(recipe: Path) -> None:
     trained = json.loads(recipe.read_text())["training"]
@@ -90,6 +89,7 @@ def test_an_old_file_has_the_defaults_of_the_version_that_wrote_it(recipe: Path)
     assert read == open_run(recipe.parent, "cpu").recipe.training.model_dump(mode="json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RUNS, ids=lambda path: path.parent.parent.name)
 def test_an_old_run_resumes_where_it_stopped(recipe: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(recipe.parent, tmp_path / "run"))

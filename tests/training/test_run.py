@@ -53,8 +53,9 @@ def recipe(make_domain: MakeDomain, tmp_path: Path) -> Recipe:
     """Two tiny domains, 2 epochs of 2 + 2 steps, a checkpoint after every step."""
     paths = [str(make_domain(name, train=4)) for name in ("one", "two")]
     training = {"epochs": 2, "batch_size": 4, "lr": 0.05, "checkpoint_seconds": 1e-9}
+    backbone = {"name": "wrn14_2", "size": 16}
     return parse_recipe(
-        {"preset": "paper", "backbone": "wrn14_2", "domains": paths, "budget": 0.5, "training": training}
+        {"preset": "paper", "backbone": backbone, "domains": paths, "budget": 0.5, "training": training}
     )
 
 
@@ -196,15 +197,28 @@ def test_an_interrupt_while_validating_is_saved_too(recipe: Recipe, tmp_path: Pa
     assert read_checkpoint(RunFolder(tmp_path / "run").checkpoint).position.step == 4
 
 
-def test_a_backbone_with_dropout_resumes_exactly_too(recipe: Recipe, tmp_path: Path) -> None:
-    backbone = BackboneChoice(name="timm/rexnet_100", weights="random", size=32)
-    recipe = recipe.model_copy(update={"backbone": backbone})
+def _with_dropout(share: float) -> ZooEntry:
+    def network() -> nn.Module:
+        first = (nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout(share))
+        return nn.Sequential(*first, nn.Conv2d(6, 5, 3), nn.BatchNorm2d(5), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    return ZooEntry(network, "none", 16, 0.5, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2), "nothing")
+
+
+def test_a_backbone_with_dropout_resumes_exactly_too(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ZOO, "dropout", _with_dropout(0.5))
+    recipe = recipe.model_copy(update={"backbone": BackboneChoice(name="dropout", weights="random")})
     start_run(recipe, tmp_path / "straight")
     with pytest.raises(TrainingInterrupted):
         start_run(recipe, tmp_path / "stopped", [StopAt(3, signal.SIGINT)])
     torch.rand(5)
     resume_run(tmp_path / "stopped")
     assert _same(tmp_path / "straight", tmp_path / "stopped")
+    monkeypatch.setitem(ZOO, "dropout", _with_dropout(0.0))
+    start_run(recipe, tmp_path / "without")
+    assert not _same(tmp_path / "straight", tmp_path / "without")  # it was not switched off
 
 
 def test_relative_paths_mean_the_folder_where_the_run_was_begun(
