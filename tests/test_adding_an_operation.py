@@ -18,7 +18,8 @@ from prunus.graph import compute as graph_compute
 from prunus.graph import operations
 from prunus.graph.cut import cut
 from prunus.graph.operations import ChannelRule, Operation, Value
-from prunus.lowering import table, torch_operations
+from prunus.lowering import table
+from prunus.torch_graph import operations as torch_operations
 from prunus.lowering.build import build_graph
 from prunus.lowering.builder import GraphBuilder
 from prunus.onnx import nodes

@@ -21,6 +21,7 @@ from .runtime.predictor import Prediction as Prediction
 from .runtime.predictor import Predictor as Predictor
 from .runtime.predictor import Result as Result
 from .serving.settings import ServeSettings as ServeSettings
+from .verbs.add_domain import add_domain as add_domain
 from .verbs.bench import bench as bench
 from .verbs.card import card as card
 from .verbs.check import check as check
@@ -34,6 +35,7 @@ from .verbs.make_recipe import make_recipe as make_recipe
 from .verbs.plan import plan as plan
 from .verbs.pretrain import pretrain as pretrain
 from .verbs.prune import prune as prune
+from .verbs.remove_domain import remove_domain as remove_domain
 from .verbs.report import write_report as write_report
 from .verbs.score import score_accuracies as score_accuracies
 from .verbs.score import score_results as score_results

@@ -27,6 +27,7 @@ DEMO_PREFIX = "demo:"
 PYTHON_PREFIX = "python:"  # a domain that is passed to a function
 NO_FOLDERS = (DEMO_PREFIX, PYTHON_PREFIX)  # paths that do not name a place on disk
 PYTHON_POLICY = "python"  # a transform that is passed to a function
+MODEL_SUFFIX = ".prunus"
 UNMIRRORED = frozenset({"dtd", "gtsrb", "gtsr", "omniglot", "svhn"})  # the paper does not mirror these domains
 
 Number = TypeVar("Number", int, float)
@@ -50,7 +51,10 @@ class Settings(BaseModel):
 
 
 class BackboneChoice(Settings):
-    """The pretrained network, the source of its weights and its input size."""
+    """The pretrained network, the source of its weights and its input size.
+
+    The path of a model file is a name too: its kernels are then the backbone of domains that are added to it.
+    """
 
     name: str
     weights: str = Field(
@@ -66,6 +70,15 @@ class BackboneChoice(Settings):
     std: tuple[ColourSpread, ColourSpread, ColourSpread] | None = Field(
         default=None, strict=False, description="standard deviation, likewise (default: the network's)"
     )
+    original: str | None = Field(
+        default=None,
+        description='of a model file that grows: the weights that it was made from, "pretrained" or a path',
+    )
+
+    @property
+    def is_model_file(self) -> bool:
+        """Whether the name is the path of a model file."""
+        return self.name.endswith(MODEL_SUFFIX)
 
     @model_validator(mode="before")
     @classmethod

@@ -181,6 +181,10 @@ def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
     backbone = recipe.backbone
     if backbone.weights not in ("pretrained", "random"):
         backbone = backbone.model_copy(update={"weights": _absolute(base, backbone.weights)})
+    if backbone.is_model_file:
+        backbone = backbone.model_copy(update={"name": _absolute(base, backbone.name)})
+    if backbone.original not in (None, "pretrained"):
+        backbone = backbone.model_copy(update={"original": _absolute(base, str(backbone.original))})
     paths = {key: _absolute(base, path) for key in PATHS if (path := getattr(recipe, key))}
     if recipe.teacher == TRAINED_FIRST:
         del paths["teacher"]

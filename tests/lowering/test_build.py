@@ -14,7 +14,7 @@ from prunus.graph.cut import cut
 from prunus.graph.network import GraphNetwork
 from prunus.graph.operations import Conv
 from prunus.lowering.build import build_graph
-from prunus.lowering.torch_network import TorchNetwork
+from prunus.torch_graph.network import TorchNetwork
 from prunus.masks.network import MultiDomainNet
 from tests.makers.masked_networks import (
     MODES,

@@ -18,7 +18,7 @@ from prunus.bundle.packing import from_bundle
 from prunus.graph.network import GraphNetwork
 from prunus.graph.operations import ActivationName, Graph
 from prunus.images import Preprocess
-from prunus.lowering.torch_network import TorchNetwork
+from prunus.torch_graph.network import TorchNetwork
 
 CLASSES = ("x", "y", "z")
 

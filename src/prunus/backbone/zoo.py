@@ -1,13 +1,14 @@
 """The table of bundled networks; all others come from timm or from the user."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from prunus.backbone.card import BackboneCard, read_card
+from prunus.backbone.model_file import missing_kernels, original_choice
 from prunus.backbone.own.modules import build_own, check_pass
 from prunus.backbone.own.registry import TIMM_PREFIX, Colour, OwnBackbone, find_own, own_names
 from prunus.backbone.pickled import Note
@@ -16,10 +17,12 @@ from prunus.backbone.standardized import bake_standardized
 from prunus.backbone.timm_networks import build_timm, fetch_timm_weights, timm_head, timm_names, timm_preprocess
 from prunus.backbone.weights import fill, read_weights
 from prunus.backbone.wrn import wrn14_2, wrn28_4
+from prunus.bundle.file import read_bundle
 from prunus.config import BackboneChoice
 from prunus.errors import BackboneError, UnknownNameError
 from prunus.images import Preprocess
 from prunus.samples import bundled
+from prunus.torch_graph.file_network import FileNetwork
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Backbone:
     Args:
         notes: what a user should know about its weights or images.
         has_file: whether a file outside of the run holds its weights; if not, the run must keep them.
+        kept: of a model file, convolution -> (outputs, inputs): the kernels that it holds; they are never changed.
     """
 
     name: str
@@ -62,14 +66,17 @@ class Backbone:
     probe: Probe
     notes: tuple[str, ...] = ()
     has_file: bool = True
+    kept: Mapping[str, Tensor] | None = None
 
 
 def load_backbone(choice: BackboneChoice, stored: Path | None = None) -> Backbone:
-    """Build a network with pretrained weights, the weights of a file, or random ones.
+    """Build a network with pretrained weights, the weights of a file, or random ones; or open a model file as one.
 
     Args:
         stored: the file in which a run has kept the weights, which then counts instead of the choice.
     """
+    if choice.is_model_file:
+        return _open_model_file(choice)
     own = find_own(choice.name)
     with torch.random.fork_rng(devices=[]):  # random weights are the same every time
         torch.manual_seed(0)
@@ -92,6 +99,19 @@ def load_backbone(choice: BackboneChoice, stored: Path | None = None) -> Backbon
         check_pass(own.name, network, preprocess.size)
     has_file = stored is None and (own is None or file is not None)
     return Backbone(choice.name, network, preprocess, probe, tuple(notes), has_file)
+
+
+def _open_model_file(choice: BackboneChoice) -> Backbone:
+    """Open a model file as the backbone of a domain that is to be added to it."""
+    bundle = read_bundle(Path(choice.name))
+    others = None
+    if choice.original:
+        original = original_choice(bundle, choice.original)
+        others = missing_kernels(bundle, load_backbone(original).network, original)
+    network = FileNetwork(bundle, others)
+    preprocess = next(iter(bundle.manifest.domains.values())).preprocess
+    kept = {name: torch.from_numpy(union_OI) for name, union_OI in network.unions().items()}
+    return Backbone(choice.name, network, preprocess, probe_network(network, preprocess.size), kept=kept)
 
 
 def _build(name: str) -> nn.Module:

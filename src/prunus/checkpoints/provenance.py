@@ -43,6 +43,13 @@ def public_recipe(recipe: Recipe) -> Recipe:
         choice if choice.path.startswith(NO_FOLDERS) else choice.model_copy(update={"path": Path(choice.path).name})
         for choice in recipe.domains
     ]
-    backbone = recipe.backbone.model_copy(update={"weights": Path(recipe.backbone.weights).name})
+    choice = recipe.backbone
+    backbone = choice.model_copy(
+        update={
+            "name": Path(choice.name).name if choice.is_model_file else choice.name,
+            "weights": Path(choice.weights).name,
+            "original": choice.original and Path(choice.original).name,
+        }
+    )
     paths = {key: Path(path).name for key in PATHS if (path := getattr(recipe, key))}
     return recipe.model_copy(update={"domains": tuple(domains), "backbone": backbone, **paths})

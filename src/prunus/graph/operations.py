@@ -6,7 +6,7 @@ reads. Numbers such as weights are not stored here: an operation names the tenso
 a network or a model file holds them.
 
 To add an operation, declare its class here and add it to `OPERATIONS`. Then add a row to five tables: `RULES` of
-`lowering/table.py`, `TORCH` of `lowering/torch_operations.py`, `NUMPY` of `graph/compute.py`, `STEPS` of
+`lowering/table.py`, `TORCH` of `torch_graph/operations.py`, `NUMPY` of `graph/compute.py`, `STEPS` of
 `runtime/native_engine.py` and `NODES` of `onnx/nodes.py`.
 """
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from prunus.backbone.zoo import Backbone
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.kept_channels import record_channels
 from prunus.bundle.manifest import DomainEntry, Manifest, Provenance
 from prunus.bundle.packing import to_bundle
 from prunus.errors import BundleError
-from prunus.graph.cut import cut
+from prunus.graph.cut import cut_with_channels
 from prunus.graph.network import GraphNetwork
 from prunus.lowering.build import build_graph
 from prunus.masks.adapter import Adapter
@@ -56,16 +57,17 @@ def lower(net: MultiDomainNet) -> GraphNetwork:
 
 def bundle_of(network: GraphNetwork, description: Description, has_switches: bool = True) -> Bundle:
     """Cut the channels that no domain needs and pack the rest; without switches every kernel is used, zeros too."""
-    small = cut(network)
+    small, channels = cut_with_channels(network)
     if not has_switches:
         small = replace(small, masks={layer: np.ones_like(mask) for layer, mask in small.masks.items()})
+    was = {layer: weight.shape[:2] for layer, weight in network.weights.items()}
     manifest = Manifest(
         backbone=description.backbone,
         image_size=small.image_size,
         graph=small.graph,
         domains=dict(description.domains),
         dense_bytes=description.dense_bytes,
-        provenance=description.provenance,
+        provenance=record_channels(description.provenance, channels, was),
     )
     return to_bundle(small, manifest)
 

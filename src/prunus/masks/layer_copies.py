@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from typing_extensions import override
@@ -61,10 +62,26 @@ class LayerCopies(Adapter):
 
 
 class SharedConvolutions(LayerCopies):
-    """One trained copy of all convolutions, for all domains, in place of the backbone's."""
+    """One trained copy of all convolutions, for all domains, in place of the backbone's.
 
-    def __init__(self, network: nn.Module, convs: Collection[str]) -> None:
+    Args:
+        kept: convolution -> (outputs, inputs): kernels that stay those of the backbone.
+    """
+
+    def __init__(self, network: nn.Module, convs: Collection[str], kept: Mapping[str, Tensor] | None = None) -> None:
         super().__init__(network, convs, 1, together=True)
+        self._kept = tuple((kept or {}).keys())
+        for number, mask_OI in enumerate((kept or {}).values()):
+            self.register_buffer(f"kept_{number}", mask_OI[..., None, None], persistent=False)
+
+    @override
+    def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        tensors = dict(super().tensors(domain, frozen))
+        for number, conv in enumerate(self._kept):
+            name = f"{conv}.weight"
+            if name in frozen:
+                tensors[name] = torch.where(self.get_buffer(f"kept_{number}"), frozen[name], tensors[name])
+        return tensors
 
     @override
     def cost(self, domain: int, run: Probe) -> Cost:

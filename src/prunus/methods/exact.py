@@ -8,6 +8,7 @@ norms and head.
 from collections.abc import Sequence
 from typing import Literal
 
+import torch
 from pydantic import Field
 
 from prunus.backbone.zoo import Backbone
@@ -35,8 +36,11 @@ def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[
     pool = PooledSwitches(layout, len(classes))
     norms = GatedNorms(backbone.network, len(classes), pool)
     if options.weights == "frozen":
+        if backbone.kept is not None:  # a model file has no other kernels
+            row_M = torch.cat([backbone.kept[conv.name].flatten() for conv in layout.convs])
+            pool.restrict(row_M.expand_as(pool.open_DM))
         return [pool, norms]
-    return [SharedConvolutions(backbone.network, [conv.name for conv in layout.convs]), pool, norms]
+    return [SharedConvolutions(backbone.network, [conv.name for conv in layout.convs], backbone.kept), pool, norms]
 
 
 METHOD = Method(

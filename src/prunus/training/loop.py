@@ -8,6 +8,7 @@ from itertools import islice
 
 import torch
 
+from prunus.budgets.growth import GrowthKeeper
 from prunus.budgets.keeper import Keeper
 from prunus.checkpoints.checkpoint import Checkpoint, Position
 from prunus.config import Strategy
@@ -45,7 +46,7 @@ class _Run:
     saver: Saver
     observer: Observer
     reporter: Reporter
-    keeper: Keeper | None
+    keeper: Keeper | GrowthKeeper | None
 
     @property
     def workers(self) -> int:
@@ -60,7 +61,7 @@ def fit(
     saver: Saver,
     observer: Observer,
     start: Checkpoint | None = None,
-    keeper: Keeper | None = None,
+    keeper: Keeper | GrowthKeeper | None = None,
 ) -> None:
     """Train to the end of the recipe, from the beginning or from a checkpoint, and save regularly."""
     recipe = learner.recipe
@@ -196,7 +197,8 @@ def _renew_norms(run: _Run) -> None:
 def _measure_frozen_features(run: _Run) -> dict[str, float]:
     """Keep linear classifiers on the backbone's features and return their validation accuracies."""
     learner = run.learner
-    is_pretrained = learner.recipe.backbone.weights != "random"
+    choice = learner.recipe.backbone
+    is_pretrained = choice.weights != "random" and not choice.is_model_file  # whose norms belong to its domains
     if not is_pretrained or not learner.processes.is_first:  # which is the only one that reports
         return {}
     classifiers = fit_frozen_features(learner.net, run.data)

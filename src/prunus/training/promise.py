@@ -8,12 +8,14 @@ from functools import partial
 import torch
 
 from prunus.backbone.zoo import Backbone
+from prunus.budgets.growth import GrowthKeeper
 from prunus.budgets.keeper import Keeper
-from prunus.budgets.limits import Usage, limits_of
+from prunus.budgets.limits import Usage, limits_of, whole_share
 from prunus.budgets.meter import FileMeter, MaskMeter, NetworkMeter
 from prunus.budgets.switch_costs import switch_costs
 from prunus.checkpoints.checkpoint import Identity, Position
 from prunus.checkpoints.provenance import domain_entries, provenance
+from prunus.config import Recipe
 from prunus.errors import BackboneError, RecipeError
 from prunus.lowering.pack import Description, lower
 from prunus.masks.layer_copies import DomainNorms
@@ -24,6 +26,7 @@ from prunus.methods.costs import dense_costs
 from prunus.methods.exact import Options
 from prunus.methods.table import choose_method
 from prunus.parallel.processes import ALONE, Processes
+from prunus.torch_graph.file_network import FileNetwork
 
 NOISE = 1e-3  # too little to silence a channel
 LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as long as they may get
@@ -31,13 +34,30 @@ LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as lon
 
 def make_keeper(
     net: MultiDomainNet, backbone: Backbone, identity: Identity, processes: Processes = ALONE
-) -> Keeper | None:
+) -> Keeper | GrowthKeeper | None:
     """Return what keeps the limits of a run; None if its method does not promise to."""
     options = choose_method(identity.recipe).options
     if not isinstance(options, Options) or net.switches is None:
         return None
+    if backbone.kept is not None:
+        return _growth_keeper(net, backbone, identity.recipe, options, processes)
     refuse_unreachable(partial(_smallest, with_own_norms(net), backbone, identity, options), dense_costs(backbone))
     return _keeper(net, backbone, identity, options, processes)
+
+
+def _growth_keeper(
+    net: MultiDomainNet, backbone: Backbone, recipe: Recipe, options: Options, processes: Processes
+) -> GrowthKeeper | None:
+    """Return what keeps the number of kernels that a domain adds to a model file; None if it may add none."""
+    assert backbone.kept is not None
+    if options.weights == "frozen":
+        return None
+    share = recipe.budget.only_kernels
+    if share is None or len(net.domains) > 1:
+        raise RecipeError("a model file can grow for one new domain, by a share of its kernels; set budget to a share")
+    assert isinstance(backbone.network, FileNetwork)
+    dense = sum(conv.dense_kernels for conv in backbone.network.bundle.manifest.convs.values())
+    return GrowthKeeper(net, backbone.kept, whole_share(share, dense), options.until, processes.broadcast_)
 
 
 def _keeper(

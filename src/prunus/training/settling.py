@@ -1,7 +1,8 @@
 """Choose the length and the switch rate of a run that its recipe leaves open.
 
 The defaults were measured on the demo: 15 epochs of about 4,000 images. A smaller set is repeated until the run has
-seen as many images. A larger one needs fewer repetitions, but more steps.
+seen as many images. A larger one needs fewer repetitions, but more steps. A domain that is added to a model file cannot
+change the kernels, so it is trained for longer.
 """
 
 import math
@@ -14,6 +15,7 @@ from prunus.errors import RecipeError
 USUAL_IMAGES = 4000
 USUAL_EPOCHS = 15
 FEWEST_EPOCHS, MOST_EPOCHS = 5, 300
+LONGER_INSIDE, MOST_EPOCHS_INSIDE = 4, 100  # of a domain that is added to a model file
 SWITCH_TRAVEL = 0.08  # switch_lr times the steps of one domain: how far its switches can move
 LOWEST_SWITCH_LR, HIGHEST_SWITCH_LR = 5e-5, 3e-4
 
@@ -26,6 +28,8 @@ def settled(recipe: Recipe, sizes: Sequence[int]) -> Recipe:
     """
     training = recipe.training
     epochs = training.epochs or choose_epochs(sum(sizes))
+    if training.epochs is None and recipe.backbone.is_model_file:
+        epochs = max(epochs, min(LONGER_INSIDE * epochs, MOST_EPOCHS_INSIDE))
     if training.warmup_epochs >= epochs:
         raise RecipeError(
             f"training.warmup_epochs = {training.warmup_epochs:g} must be less than the number of epochs, which is "

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from pydantic import ValidationError
 
+from prunus.adding.start import start_from_nearest
 from prunus.amounts import plural
 from prunus.backbone.own.registry import GROUP
 from prunus.backbone.weights import fingerprint, write_weights
@@ -81,6 +82,8 @@ class RecipeTraining:
             if self.processes.is_first:
                 start_from(Path(recipe.init), net, identity)
             self.processes.broadcast_(list(network_state(net).values()))
+        if backbone.kept is not None and start is None:
+            self._start_inside(net, data)
         if self.teacher:
             check_teacher(self.teacher, net)
         keeper = make_keeper(net, backbone, identity, self.processes)
@@ -99,6 +102,13 @@ class RecipeTraining:
         for note in backbone.notes:
             self.observer.noted(note)
         return backbone
+
+    def _start_inside(self, net: MultiDomainNet, data: Sequence[DomainData]) -> None:
+        """Let domains that are added to a model file begin as those of the file that are nearest to them."""
+        if self.processes.is_first:
+            for name, nearest in start_from_nearest(net, data).items():
+                self.observer.noted(f"domain {name!r} starts from {nearest.domain!r}, the nearest domain of the file")
+        self.processes.broadcast_(list(network_state(net).values()))
 
     def _open_logs(self) -> Observers:
         """Write what describes the run, and return its observers; of several processes only the first has any."""

@@ -10,7 +10,7 @@ from prunus.graph.cut import cut
 from prunus.verbs.arguments import ModelLike, model_path
 
 if TYPE_CHECKING:
-    from prunus.lowering.torch_network import TorchNetwork
+    from prunus.torch_graph.network import TorchNetwork
 
 
 def load_network(model: ModelLike, domain: str | None = None) -> TorchNetwork:
@@ -21,7 +21,7 @@ def load_network(model: ModelLike, domain: str | None = None) -> TorchNetwork:
     Args:
         domain: return the smaller network of this domain alone, which is called with images only.
     """
-    from prunus.lowering.torch_network import TorchNetwork  # noqa: PLC0415  # needs torch
+    from prunus.torch_graph.network import TorchNetwork  # noqa: PLC0415  # needs torch
 
     bundle = read_bundle(model_path(model))
     if domain is None:

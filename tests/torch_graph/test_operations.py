@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from prunus.graph.operations import OPERATIONS, ActivationName
-from prunus.lowering.torch_operations import ACTIVATIONS, TORCH, compute
+from prunus.torch_graph.operations import ACTIVATIONS, TORCH, compute
 from tests.makers.graph_bundles import convolution, make_graph
 
 IMAGES = torch.randn(2, 4, 7, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

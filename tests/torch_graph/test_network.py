@@ -14,7 +14,7 @@ import prunus
 from prunus.arrays import Floats
 from prunus.bundle.file import write_bundle
 from prunus.errors import UnknownNameError
-from prunus.lowering.torch_network import TorchNetwork
+from prunus.torch_graph.network import TorchNetwork
 from prunus.masks.network import MultiDomainNet
 from prunus.runtime.predictor import Predictor
 from tests.makers.masked_networks import TWO_DOMAINS, assert_same_logits, draw_tiny, packed

@@ -1,4 +1,4 @@
-"""A graph as a torch module again: to train it further, to quantize it, to export it, to check other engines with."""
+"""A model file as one torch module, with the numbers of its domains."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from prunus.arrays import Values
 from prunus.errors import UnknownNameError
 from prunus.graph.network import GraphNetwork
 from prunus.graph.operations import Conv
-from prunus.lowering.torch_operations import compute
+from prunus.torch_graph.operations import compute
 
 
 class TorchNetwork(nn.Module):

@@ -1,0 +1,1 @@
+"""Learn one more domain inside a finished model file."""

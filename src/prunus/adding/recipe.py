@@ -1,0 +1,74 @@
+"""The recipe that learns one more domain inside a model file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prunus.bundle.bundle import Bundle
+from prunus.config import BackboneChoice, Recipe
+from prunus.errors import BundleError, RecipeError
+from prunus.recipes import TRAINED_FIRST, parse_recipe, with_overrides
+
+TEACHER_EPOCHS = 25  # a whole network learns one domain faster than masks and norms do
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What is added to a model file.
+
+    Args:
+        images: folder or zip file of the domain's images.
+        name: of the domain (default: that of the folder).
+        grow: share of the original network's kernels that the domain may add to the file.
+        weights: file of the original network's weights, unless they are bundled.
+    """
+
+    images: str
+    name: str | None = None
+    grow: str | float | None = None
+    weights: str | None = None
+
+
+def addition_recipe(
+    model: Path, bundle: Bundle, addition: Addition, overrides: Sequence[str] = (), teacher: Path | None = None
+) -> Recipe:
+    """Return the recipe of a domain that learns masks, norms and a classifier inside a model file.
+
+    Args:
+        overrides: changes of the recipe, such as `training.epochs=5`.
+        teacher: folder of a run whose answers the domain learns too.
+    """
+    grow = addition.grow
+    domain = {"path": addition.images} | ({"name": addition.name} if addition.name else {})
+    content: dict[str, object] = {
+        "backbone": {"name": str(model)} | ({"original": addition.weights or "pretrained"} if grow else {}),
+        "domains": [domain],
+        "method": {"name": "exact", "weights": "trained" if grow else "frozen"},
+        "budget": grow or 1.0,
+        "dtype": bundle.dtype,
+    }
+    if teacher is not None:
+        content["teacher"] = str(teacher)
+    recipe = parse_recipe(with_overrides(content, overrides), Path.cwd())
+    if len(recipe.domains) != 1 or not recipe.backbone.is_model_file:
+        raise RecipeError("domains are added to a model file one at a time; remove these keys from the settings")
+    return recipe
+
+
+def teacher_of(recipe: Recipe, original: BackboneChoice) -> Recipe:
+    """Return the recipe of a network that is fine-tuned for the new domain and then teaches it."""
+    content = recipe.model_dump(mode="json", include={"domains", "seed", "skip_bad_images"})
+    kept = recipe.training.model_dump(mode="json", include={"batch_size", "splits", "validation_share", "augment"})
+    kept["epochs"] = recipe.training.epochs or TEACHER_EPOCHS
+    content |= {"backbone": original.model_dump(mode="json"), "method": TRAINED_FIRST, "budget": 1.0, "training": kept}
+    return parse_recipe(content)
+
+
+def check_name(bundle: Bundle, name: str, is_replaced: bool) -> None:
+    """Refuse a name that the model already has, or one that it lacks if that domain is to be replaced."""
+    if is_replaced:
+        bundle.check_domain(name)
+    elif name in bundle.manifest.domains:
+        raise BundleError(
+            f"the model already has a domain {name!r}; pass another name, or replace it (replace=True retrains it)"
+        )

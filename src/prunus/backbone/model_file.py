@@ -1,0 +1,43 @@
+"""The network that a model file was made from."""
+
+from torch import Tensor, nn
+
+from prunus.backbone.weights import fingerprint
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.kept_channels import kept_channels
+from prunus.config import BackboneChoice
+from prunus.errors import BackboneError
+
+PRETRAINED = "pretrained"
+
+
+def original_choice(bundle: Bundle, weights: str | None = None) -> BackboneChoice:
+    """Return the backbone that a model file was made from.
+
+    Args:
+        weights: the file of its weights (default: what the model file records, if that is the same on every machine).
+    """
+    recorded = bundle.manifest.provenance.get("recipe", {}).get("backbone")
+    if recorded is None:
+        raise BackboneError("the model file does not record which backbone it was made from")
+    choice = BackboneChoice.model_validate(recorded)
+    if weights in (None, PRETRAINED) and choice.weights != PRETRAINED:
+        raise BackboneError(
+            f"the model file was made from {choice.name} with the weights {choice.weights}; "
+            "pass the path of that file as weights"
+        )
+    return choice if weights is None else choice.model_copy(update={"weights": weights})
+
+
+def missing_kernels(bundle: Bundle, network: nn.Module, choice: BackboneChoice) -> dict[str, Tensor]:
+    """Return the weights of the network that a model file was made from, of the channels that the file has."""
+    if fingerprint(network) != bundle.manifest.provenance.get("backbone_sha256"):
+        raise BackboneError(
+            f"the model file was made from {choice.name} with other weights than {choice.weights}; "
+            "pass the path of the weights that it was made from"
+        )
+    state = network.state_dict()
+    return {
+        layer: state[f"{layer}.weight"][outputs][:, inputs]
+        for layer, (outputs, inputs) in kept_channels(bundle.manifest).items()
+    }

@@ -1,0 +1,115 @@
+"""Add a domain to a finished model, or remove one."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from prunus.adding.recipe import Addition, addition_recipe, check_name, teacher_of
+from prunus.adding.result import learned_parts
+from prunus.backbone.zoo import original_choice
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import read_bundle, write_bundle
+from prunus.checkpoints.provenance import domain_entries, provenance
+from prunus.config import Recipe
+from prunus.editing.domains import add_domain as with_domain
+from prunus.editing.provenance import record_addition
+from prunus.errors import BundleError
+from prunus.evaluation.packing import pack_run
+from prunus.files import as_path
+from prunus.progress.choice import with_progress
+from prunus.recipes import TRAINED_FIRST
+from prunus.training.observers import Observer
+from prunus.training.run import TrainedRun, open_run, train_or_continue
+
+
+def add_domain(  # noqa: PLR0913  # all but three have defaults
+    model: str | Path,
+    images: str | Path,
+    out: str | Path,
+    *,
+    name: str | None = None,
+    grow: str | float | None = None,
+    replace: bool = False,
+    teacher: str | Path | None = TRAINED_FIRST,
+    weights: str | Path | None = None,
+    settings: Sequence[str] = (),
+    run: str | Path | None = None,
+    observers: Sequence[Observer] | None = None,
+    device: str = "auto",
+    use_cache: bool = True,
+    progress: bool | None = None,
+) -> Path:
+    """Learn one more domain inside a finished model and write a larger model file.
+
+    The domain learns masks, norms and a classifier. No stored weight changes, and every other domain answers exactly
+    as before.
+
+    Args:
+        model: a model file, or the folder of a finished run.
+        images: folder or zip file of the new domain's images.
+        name: of the domain (default: that of the folder).
+        grow: share of the original network's kernels that may be added for the new domain, such as "5%".
+        replace: train a domain that the model already has again.
+        teacher: "finetune" fine-tunes the original network first, and the domain learns its answers too; the folder of
+            such a run uses that one; None trains without.
+        weights: file of the original network's weights, unless they are bundled.
+        settings: changes of the recipe, such as "training.epochs=10".
+        run: folder in which the domain is trained; the same call continues it there (default: a temporary folder).
+        observers: told about every step and epoch.
+        device: "auto", "cpu" or "cuda".
+        use_cache: keep decoded images in the user's cache folder.
+        progress: as in `train`.
+    """
+    file = as_path(out, "the model file to write")
+    if file.is_dir():
+        raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
+    with _folder(run, file) as folder:
+        base, bundle = _opened(as_path(model, "a model file or the folder of a run"), folder)
+        addition = Addition(str(images), name, grow, None if weights is None else str(weights))
+        recipe = addition_recipe(base, bundle, addition, settings)
+        added = recipe.domains[0].name
+        check_name(bundle, added, replace)
+
+        def train(wanted: Recipe, place: Path, title: str) -> None:
+            train_or_continue(wanted, place, with_progress(observers, progress, title), device, use_cache)
+
+        teaching = None if teacher is None else Path(teacher)
+        if teacher == TRAINED_FIRST:
+            teaching = folder / "teacher"
+            original = original_choice(bundle, "pretrained" if weights is None else str(weights))
+            train(teacher_of(recipe, original), teaching, f"teacher of {added}")
+        train(addition_recipe(base, bundle, addition, settings, teaching), folder / "run", added)
+        write_bundle(file, _with_learned(bundle, open_run(folder / "run", "cpu")), bundle.dtype)
+    return file
+
+
+def _with_learned(bundle: Bundle, run: TrainedRun) -> Bundle:
+    identity = run.checkpoint.identity
+    ((name, entry),) = domain_entries(identity).items()
+    larger = with_domain(bundle, name, learned_parts(run.net, name, entry))
+    grown = run.recipe.budget.only_kernels if run.recipe.backbone.original else None
+    own = provenance(identity, run.checkpoint.position)
+    origin = record_addition(bundle.manifest.provenance, name, own, grown)
+    return Bundle(larger.manifest.model_copy(update={"provenance": origin}), larger.arrays)
+
+
+@contextmanager
+def _folder(run: str | Path | None, file: Path) -> Iterator[Path]:
+    if run is not None:
+        folder = as_path(run, "the folder of a run")
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    with TemporaryDirectory(prefix=f".{file.name}.", dir=file.absolute().parent) as folder_name:
+        yield Path(folder_name)
+
+
+def _opened(model: Path, folder: Path) -> tuple[Path, Bundle]:
+    """Return a model file and its content; that of a run is written first."""
+    if not model.is_dir():
+        return model.absolute(), read_bundle(model)
+    trained = open_run(model, "cpu")
+    base = folder / "base.prunus"
+    write_bundle(base, pack_run(trained), trained.recipe.dtype)
+    return base.absolute(), read_bundle(base)
