@@ -19,7 +19,6 @@ from prunus.graph import operations
 from prunus.graph.cut import cut
 from prunus.graph.operations import ChannelRule, Operation, Value
 from prunus.lowering import table
-from prunus.torch_graph import operations as torch_operations
 from prunus.lowering.build import build_graph
 from prunus.lowering.builder import GraphBuilder
 from prunus.onnx import nodes
@@ -28,6 +27,7 @@ from prunus.runtime import native_engine
 from prunus.runtime._native import Program
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
+from prunus.torch_graph import operations as torch_operations
 from tests.lowering.test_build import assert_same
 from tests.makers.masked_networks import TWO_DOMAINS, assert_same_logits, draw_tiny, packed
 from tests.makers.odd_networks import mean, odd_net

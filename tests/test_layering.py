@@ -45,13 +45,15 @@ sealed:
 recipes: benchmarks config presets
 bundle: graph images
 probabilities: images
-backbone: config images samples
+torch_graph: bundle graph
+editing: bundle config
+backbone: bundle config editing images samples torch_graph
 data: benchmarks config images samples
 runtime: bundle graph images probabilities
 masks: backbone
 measure: benchmarks bundle config data graph images probabilities runtime
 onnx: bundle graph runtime
-lowering: backbone bundle graph masks
+lowering: backbone bundle editing graph masks
 methods: backbone catalog config losses masks measure presets
 report: bundle catalog images measure recipes run_folder terminal
 serving: bundle config images measure probabilities runtime samples
@@ -59,16 +61,18 @@ budgets: bundle config graph lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
 learning: config data images losses masks methods parallel probabilities sealed
 checkpoints: bundle config images learning parallel presets recipes run_folder sealed
-training: backbone budgets checkpoints config data images learning losses lowering masks measure methods parallel
-    recipes run_folder
+adding: bundle checkpoints config editing graph images learning masks recipes torch_graph
+training: adding backbone budgets checkpoints config data images learning losses lowering masks measure methods parallel
+    recipes run_folder torch_graph
 evaluation: backbone budgets bundle catalog checkpoints config data images learning lowering masks measure methods
     presets probabilities recipes run_folder runtime timing training
 comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
 drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 progress: report run_folder terminal training
-verbs: backbone benchmarks bundle catalog comparison config data drafting evaluation graph lowering measure methods onnx
-    parallel presets pretraining progress recipes report run_folder runtime samples serving timing training
+verbs: adding backbone benchmarks bundle catalog comparison config data drafting editing evaluation graph measure
+    methods onnx parallel presets pretraining progress recipes report run_folder runtime samples serving timing
+    torch_graph training
 cli: backbone benchmarks bundle catalog config data measure onnx parallel progress recipes report run_folder runtime
     serving terminal verbs
 __main__: cli
@@ -81,6 +85,7 @@ IMPORTS = {
 WITH_TORCH = {
     *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
     *("budgets", "checkpoints", "evaluation", "comparison", "drafting", "pretraining", "verbs"),
+    *("torch_graph", "adding"),
 }
 
 

@@ -14,8 +14,8 @@ from prunus.graph.cut import cut
 from prunus.graph.network import GraphNetwork
 from prunus.graph.operations import Conv
 from prunus.lowering.build import build_graph
-from prunus.torch_graph.network import TorchNetwork
 from prunus.masks.network import MultiDomainNet
+from prunus.torch_graph.network import TorchNetwork
 from tests.makers.masked_networks import (
     MODES,
     TWO_DOMAINS,

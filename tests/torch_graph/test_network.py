@@ -14,9 +14,9 @@ import prunus
 from prunus.arrays import Floats
 from prunus.bundle.file import write_bundle
 from prunus.errors import UnknownNameError
-from prunus.torch_graph.network import TorchNetwork
 from prunus.masks.network import MultiDomainNet
 from prunus.runtime.predictor import Predictor
+from prunus.torch_graph.network import TorchNetwork
 from tests.makers.masked_networks import TWO_DOMAINS, assert_same_logits, draw_tiny, packed
 from tests.makers.odd_networks import odd_net
 

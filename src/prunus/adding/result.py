@@ -9,13 +9,28 @@ import numpy as np
 import torch
 
 from prunus.arrays import Bools, Floats
+from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
-from prunus.editing.domains import DomainParts, TensorKey
+from prunus.checkpoints.checkpoint import Checkpoint
+from prunus.checkpoints.provenance import domain_entries, provenance
+from prunus.editing.domains import DomainParts, TensorKey, add_domain
+from prunus.editing.provenance import record_addition
 from prunus.graph.channels import ChannelFlow
 from prunus.graph.network import GraphNetwork, Node
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 from prunus.torch_graph.file_network import FileNetwork, conv_name
+
+
+def with_learned(bundle: Bundle, net: MultiDomainNet, checkpoint: Checkpoint) -> Bundle:
+    """Return a model file with the domain that a run has learned inside it."""
+    identity = checkpoint.identity
+    ((name, entry),) = domain_entries(identity).items()
+    larger = add_domain(bundle, name, learned_parts(net, name, entry))
+    grown = identity.recipe.budget.only_kernels if identity.recipe.backbone.original else None
+    own = provenance(identity, checkpoint.position)
+    origin = record_addition(bundle.manifest.provenance, name, own, grown)
+    return Bundle(larger.manifest.model_copy(update={"provenance": origin}), larger.arrays)
 
 
 @torch.no_grad()

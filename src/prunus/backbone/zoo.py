@@ -8,17 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from prunus.backbone.card import BackboneCard, read_card
-from prunus.backbone.model_file import missing_kernels, original_choice
 from prunus.backbone.own.modules import build_own, check_pass
 from prunus.backbone.own.registry import TIMM_PREFIX, Colour, OwnBackbone, find_own, own_names
 from prunus.backbone.pickled import Note
 from prunus.backbone.probe import Probe, probe_network
 from prunus.backbone.standardized import bake_standardized
 from prunus.backbone.timm_networks import build_timm, fetch_timm_weights, timm_head, timm_names, timm_preprocess
-from prunus.backbone.weights import fill, read_weights
+from prunus.backbone.weights import fill, fingerprint, read_weights
 from prunus.backbone.wrn import wrn14_2, wrn28_4
 from prunus.bundle.file import read_bundle
 from prunus.config import BackboneChoice
+from prunus.editing.kept_channels import kept_channels
+from prunus.editing.original import check_original, original_choice
 from prunus.errors import BackboneError, UnknownNameError
 from prunus.images import Preprocess
 from prunus.samples import bundled
@@ -107,7 +108,13 @@ def _open_model_file(choice: BackboneChoice) -> Backbone:
     others = None
     if choice.original:
         original = original_choice(bundle, choice.original)
-        others = missing_kernels(bundle, load_backbone(original).network, original)
+        dense = load_backbone(original).network
+        check_original(bundle, original, fingerprint(dense))
+        state = dense.state_dict()
+        others = {
+            layer: state[f"{layer}.weight"][outputs][:, inputs]
+            for layer, (outputs, inputs) in kept_channels(bundle.manifest).items()
+        }
     network = FileNetwork(bundle, others)
     preprocess = next(iter(bundle.manifest.domains.values())).preprocess
     kept = {name: torch.from_numpy(union_OI) for name, union_OI in network.unions().items()}

@@ -22,6 +22,7 @@ ONNX_PACKAGES = {"onnx", "onnxruntime"}
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start": (start.demo, start.init, start.check, start.zoo),
     "Train": (train.plan, train.train, train.prune, train.pretrain),
+    "Change": (train.add_domain, train.remove_domain),
     "Measure": (measure.evaluate, measure.bench, measure.inspect, measure.report),
     "Use": (use.predict, use.serve, use.export, use.card),
     "Research": (research.methods, research.compare, research.sweep, research.submit, research.score, research.tables),

@@ -1,4 +1,4 @@
-"""Commands that make a model: `plan`, `train`, `prune` and `pretrain`."""
+"""Commands that make a model or change one: `plan`, `train`, `prune`, `pretrain`, `add-domain` and `remove-domain`."""
 
 from __future__ import annotations
 
@@ -164,6 +164,82 @@ def prune(
         say(f"budget kept: {in_words(limits)}")
     for problem in find_problems(path, run):
         say(f"note: {on_command_line(problem)}")
+
+
+def add_domain(  # one parameter per option
+    model: Annotated[Path, typer.Argument(help="Model file, or the folder of a finished run.")],
+    images: Annotated[str, typer.Argument(help="Folder or zip file of the new domain.")],
+    out: Annotated[Path, typer.Option(help="Model file to write.")],
+    name: Annotated[str | None, typer.Option(help="Name of the domain.", show_default="the folder's")] = None,
+    grow: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Kernels of the original network that may be added, as in 5%."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Train a domain of the model again.")] = False,
+    teacher: Annotated[
+        str, typer.Option(help="finetune: fine-tune a network first and learn its answers too; none; or a run.")
+    ] = "finetune",
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights that the model was made from.", show_default="the bundled ones")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Folder to train in; continues there if interrupted.", show_default="a temporary folder"),
+    ] = None,
+    overrides: Overrides = None,
+    device: Device = "auto",
+    no_cache: NoCache = False,
+) -> None:
+    """Learn one more domain inside a finished model.
+
+    The domain gets masks, norms and a classifier of its own. No stored weight changes, and all other domains answer
+    exactly as before.
+
+    Example: prunus add-domain model.prunus data/cars --out larger.prunus
+    """
+    before = model.stat().st_size if model.is_file() else None
+    path = prunus.add_domain(
+        model,
+        images,
+        out,
+        name=name,
+        grow=grow,
+        replace=replace,
+        teacher=None if teacher == "none" else teacher,
+        weights=weights,
+        settings=overrides or (),
+        run=run,
+        device=device,
+        use_cache=not no_cache,
+        progress=True,
+    )
+    _show_change(path, before)
+
+
+def remove_domain(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    domain: Annotated[str, typer.Argument(help="Domain to remove.")],
+    out: Annotated[Path, typer.Option(help="Model file to write.")],
+) -> None:
+    """Remove a domain from a model file, with the kernels that only this domain used.
+
+    All other domains answer exactly as before.
+
+    Example: prunus remove-domain model.prunus cars --out smaller.prunus
+    """
+    before = model.stat().st_size if model.is_file() else None
+    _show_change(prunus.remove_domain(model, domain, out), before)
+
+
+def _show_change(path: Path, before: int | None) -> None:
+    """Show the domains and the size of a changed model file."""
+    from prunus.bundle.file import read_bundle
+
+    bundle = read_bundle(path)
+    size = path.stat().st_size
+    change = "" if before is None else f" ({size - before:+,} bytes)"
+    names = ", ".join(bundle.domains)
+    say(f"{path}: {megabytes(size)}{change} for {plural(len(bundle.domains), 'domain')} ({names})")
 
 
 def pretrain(

@@ -8,9 +8,9 @@ import numpy as np
 
 from prunus.backbone.zoo import Backbone
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.kept_channels import record_channels
 from prunus.bundle.manifest import DomainEntry, Manifest, Provenance
 from prunus.bundle.packing import to_bundle
+from prunus.editing.kept_channels import record_channels
 from prunus.errors import BundleError
 from prunus.graph.cut import cut_with_channels
 from prunus.graph.network import GraphNetwork

@@ -34,23 +34,21 @@ LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as lon
 
 def make_keeper(
     net: MultiDomainNet, backbone: Backbone, identity: Identity, processes: Processes = ALONE
-) -> Keeper | GrowthKeeper | None:
+) -> Keeper | None:
     """Return what keeps the limits of a run; None if its method does not promise to."""
     options = choose_method(identity.recipe).options
     if not isinstance(options, Options) or net.switches is None:
         return None
-    if backbone.kept is not None:
-        return _growth_keeper(net, backbone, identity.recipe, options, processes)
     refuse_unreachable(partial(_smallest, with_own_norms(net), backbone, identity, options), dense_costs(backbone))
     return _keeper(net, backbone, identity, options, processes)
 
 
-def _growth_keeper(
-    net: MultiDomainNet, backbone: Backbone, recipe: Recipe, options: Options, processes: Processes
+def make_growth_keeper(
+    net: MultiDomainNet, backbone: Backbone, recipe: Recipe, processes: Processes = ALONE
 ) -> GrowthKeeper | None:
     """Return what keeps the number of kernels that a domain adds to a model file; None if it may add none."""
-    assert backbone.kept is not None
-    if options.weights == "frozen":
+    options = choose_method(recipe).options
+    if not isinstance(options, Options) or options.weights == "frozen" or backbone.kept is None:
         return None
     share = recipe.budget.only_kernels
     if share is None or len(net.domains) > 1:

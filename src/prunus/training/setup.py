@@ -13,6 +13,8 @@ from prunus.amounts import plural
 from prunus.backbone.own.registry import GROUP
 from prunus.backbone.weights import fingerprint, write_weights
 from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.budgets.growth import GrowthKeeper
+from prunus.budgets.keeper import Keeper
 from prunus.checkpoints.changes import check_identity
 from prunus.checkpoints.checkpoint import Checkpoint, Identity, read_checkpoint
 from prunus.config import DomainChoice, Recipe
@@ -34,7 +36,7 @@ from prunus.run_folder import RunFolder
 from prunus.training.findings import ScheduleWatch, limit_of
 from prunus.training.loop import fit
 from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog
-from prunus.training.promise import make_keeper
+from prunus.training.promise import make_growth_keeper, make_keeper
 from prunus.training.saving import Saver
 from prunus.training.settling import settled
 from prunus.version import __version__
@@ -86,7 +88,11 @@ class RecipeTraining:
             self._start_inside(net, data)
         if self.teacher:
             check_teacher(self.teacher, net)
-        keeper = make_keeper(net, backbone, identity, self.processes)
+        keeper: Keeper | GrowthKeeper | None
+        if backbone.kept is None:
+            keeper = make_keeper(net, backbone, identity, self.processes)
+        else:
+            keeper = make_growth_keeper(net, backbone, recipe, self.processes)
         learner = Learner(net, recipe, self.processes, self.teacher)
         fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start, keeper)
 

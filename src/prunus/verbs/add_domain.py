@@ -1,4 +1,4 @@
-"""Add a domain to a finished model, or remove one."""
+"""Add a domain to a finished model."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,21 +6,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from prunus.adding.recipe import Addition, addition_recipe, check_name, teacher_of
-from prunus.adding.result import learned_parts
-from prunus.backbone.zoo import original_choice
+from prunus.adding.result import with_learned
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
-from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.config import Recipe
-from prunus.editing.domains import add_domain as with_domain
-from prunus.editing.provenance import record_addition
+from prunus.editing.original import original_choice
 from prunus.errors import BundleError
 from prunus.evaluation.packing import pack_run
 from prunus.files import as_path
 from prunus.progress.choice import with_progress
 from prunus.recipes import TRAINED_FIRST
 from prunus.training.observers import Observer
-from prunus.training.run import TrainedRun, open_run, train_or_continue
+from prunus.training.run import open_run, train_or_continue
 
 
 def add_domain(  # noqa: PLR0913  # all but three have defaults
@@ -77,21 +74,12 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
         teaching = None if teacher is None else Path(teacher)
         if teacher == TRAINED_FIRST:
             teaching = folder / "teacher"
-            original = original_choice(bundle, "pretrained" if weights is None else str(weights))
+            original = original_choice(bundle, None if weights is None else str(weights))
             train(teacher_of(recipe, original), teaching, f"teacher of {added}")
         train(addition_recipe(base, bundle, addition, settings, teaching), folder / "run", added)
-        write_bundle(file, _with_learned(bundle, open_run(folder / "run", "cpu")), bundle.dtype)
+        trained = open_run(folder / "run", "cpu")
+        write_bundle(file, with_learned(bundle, trained.net, trained.checkpoint), bundle.dtype)
     return file
-
-
-def _with_learned(bundle: Bundle, run: TrainedRun) -> Bundle:
-    identity = run.checkpoint.identity
-    ((name, entry),) = domain_entries(identity).items()
-    larger = with_domain(bundle, name, learned_parts(run.net, name, entry))
-    grown = run.recipe.budget.only_kernels if run.recipe.backbone.original else None
-    own = provenance(identity, run.checkpoint.position)
-    origin = record_addition(bundle.manifest.provenance, name, own, grown)
-    return Bundle(larger.manifest.model_copy(update={"provenance": origin}), larger.arrays)
 
 
 @contextmanager

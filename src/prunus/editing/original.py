@@ -1,10 +1,6 @@
 """The network that a model file was made from."""
 
-from torch import Tensor, nn
-
-from prunus.backbone.weights import fingerprint
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.kept_channels import kept_channels
 from prunus.config import BackboneChoice
 from prunus.errors import BackboneError
 
@@ -29,15 +25,10 @@ def original_choice(bundle: Bundle, weights: str | None = None) -> BackboneChoic
     return choice if weights is None else choice.model_copy(update={"weights": weights})
 
 
-def missing_kernels(bundle: Bundle, network: nn.Module, choice: BackboneChoice) -> dict[str, Tensor]:
-    """Return the weights of the network that a model file was made from, of the channels that the file has."""
-    if fingerprint(network) != bundle.manifest.provenance.get("backbone_sha256"):
+def check_original(bundle: Bundle, choice: BackboneChoice, fingerprint: str) -> None:
+    """Refuse a network with other weights than the one that a model file was made from."""
+    if fingerprint != bundle.manifest.provenance.get("backbone_sha256"):
         raise BackboneError(
             f"the model file was made from {choice.name} with other weights than {choice.weights}; "
             "pass the path of the weights that it was made from"
         )
-    state = network.state_dict()
-    return {
-        layer: state[f"{layer}.weight"][outputs][:, inputs]
-        for layer, (outputs, inputs) in kept_channels(bundle.manifest).items()
-    }
