@@ -56,13 +56,13 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
   Lists& d = domains_.at(domain);
   const ptrdiff_t count = used.count(0, num_kept_);
   d.used = used;
-  // only if the domain uses all kept weights: then its rows are the file's, or one copy that all domains share
-  d.dense = spec_.groups == 1 && count == num_kept_ &&
-            dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks());
-  if (d.dense) {
-    fill_rows();
-  } else {
+  // this depends on the domain alone: its answers stay the same, bit by bit, when other domains come and go
+  d.dense = spec_.groups == 1 && dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks());
+  d.whole = count == num_kept_;
+  if (!d.dense) {
     set_lists(d, count);
+  } else if (d.whole) {
+    fill_rows();
   }
 }
 
@@ -103,7 +103,7 @@ void PointwiseConvolution::set_lists(Lists& d, ptrdiff_t count) const {
 void PointwiseConvolution::compute(const Run& run) const {
   const Lists& d = domains_[run.domain];
   if (d.dense) {
-    compute_dense(run);
+    compute_dense(run, d);
   } else {
     compute_sparse(run, d);
   }
@@ -183,9 +183,26 @@ Pointwise PointwiseConvolution::job(const Run& run, ptrdiff_t image, const Lists
   return j;
 }
 
-void PointwiseConvolution::compute_dense(const Run& run) const {
+// Return the dense weights of a domain: the file's, one copy for all domains that use every kept weight, or a copy for
+// this run.
+const float* PointwiseConvolution::dense_rows(const Run& run, const Lists& d) const {
+  if (d.whole && !rows_.empty()) return rows_.data();
+  const float* kept = weights(run);
+  if (d.whole) return kept;
+  const ptrdiff_t all = static_cast<ptrdiff_t>(spec_.inputs) * spec_.outputs;
+  AlignedBuffer& rows = run.context.scratch[0].kept;
+  rows.grow(all);
+  for (ptrdiff_t i = 0, k = 0; i < all; i++) {
+    const bool is_kept = union_bits_[i];
+    rows.data()[i] = is_kept && d.used[k] ? kept[k] : 0.0f;
+    k += is_kept;
+  }
+  return rows.data();
+}
+
+void PointwiseConvolution::compute_dense(const Run& run, const Lists& d) const {
   const Shape& out = run.program.shape(output);
-  const float* rows = rows_.empty() ? weights(run) : rows_.data();
+  const float* rows = dense_rows(run, d);
   const auto work = [&](const Piece& piece, int) {
     const DensePointwise j{out.pixels(),
                            input(run, piece.image),

@@ -1,4 +1,4 @@
-// 1x1 convolutions: the product of a sparse and a dense matrix, or of two dense matrices if a domain uses everything.
+// 1x1 convolutions: the product of a sparse and a dense matrix, or of two dense matrices if a domain uses nearly everything.
 #pragma once
 #include "convolution.hpp"
 
@@ -14,7 +14,8 @@ class PointwiseConvolution : public Convolution {
     Bits used;                    // per kept weight
     std::vector<int> chunks;      // the first output of each chunk whose lists are selected together; then the end
     std::vector<uint32_t> first;  // [chunk][block of inputs; then the end]: where the selected lists begin
-    bool dense = false;           // the domain uses all kept weights, and nearly all weights are kept
+    bool dense = false;           // the domain uses nearly all weights of the dense layer
+    bool whole = false;           // it uses all kept weights
   };
 
   void set_used(int domain, Bits used) override;
@@ -22,7 +23,8 @@ class PointwiseConvolution : public Convolution {
   void set_lists(Lists& domain, ptrdiff_t count) const;
   void compute(const Run& run) const override;
   void compute_sparse(const Run& run, const Lists& domain) const;
-  void compute_dense(const Run& run) const;
+  void compute_dense(const Run& run, const Lists& domain) const;
+  const float* dense_rows(const Run& run, const Lists& domain) const;
   void select(Scratch& scratch, const Lists& domain, ptrdiff_t chunk) const;
   Pointwise job(const Run& run, ptrdiff_t image, const Lists& domain, ptrdiff_t chunk, int worker) const;
   int spans() const { return static_cast<int>(span_first_.size()) - 1; }

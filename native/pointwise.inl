@@ -68,56 +68,66 @@ static void select(const Selection& s) {
   }
 }
 
-// Add to N vectors of pixels in C chains each, which together hide the latency of multiply-add.
+// Add one weight times its input to N vectors of pixels.
+template <class V, int N>
+static inline void add_weight(const Pointwise& j, const float* input, uint32_t k, V (&sum)[N]) {
+  const V w = V::all(j.weights[k]);
+  const float* x = input + j.offsets[k];
+#pragma GCC unroll 8
+  for (int n = 0; n < N; n++) sum[n] = V::fma(V::load(x + n * V::width), w, sum[n]);
+}
+
+// Add to N vectors of pixels in C chains each, which together hide the latency of multiply-add. The weights of an output
+// take turns in the chains, also from block to block: its sum depends on its weights alone, not on where blocks begin.
+// `before` is the number of weights in earlier blocks.
 template <class V, int N, int C>
-static inline void gather(const Pointwise& j, const float* input, uint32_t k, uint32_t end, V (&total)[N]) {
-  V sum[C][N];
+static inline void gather(const Pointwise& j, const float* input, uint32_t k, uint32_t end, uint32_t before,
+                          V (&sum)[C][N]) {
 #pragma GCC unroll 4
-  for (int c = 1; c < C; c++)
-#pragma GCC unroll 8
-    for (int n = 0; n < N; n++) sum[c][n] = V::zero();
-#pragma GCC unroll 8
-  for (int n = 0; n < N; n++) sum[0][n] = total[n];
+  for (uint32_t c = 1; c < C; c++)
+    if (before % C == c && k < end) {
+      add_weight<V, N>(j, input, k++, sum[c]);
+      before++;
+    }
   for (; k + C <= end; k += C) {
 #pragma GCC unroll 4
-    for (int c = 0; c < C; c++) {
-      const V w = V::all(j.weights[k + c]);
-      const float* x = input + j.offsets[k + c];
-#pragma GCC unroll 8
-      for (int n = 0; n < N; n++) sum[c][n] = V::fma(V::load(x + n * V::width), w, sum[c][n]);
-    }
-  }
-  for (; k < end; k++) {
-    const V w = V::all(j.weights[k]);
-    const float* x = input + j.offsets[k];
-#pragma GCC unroll 8
-    for (int n = 0; n < N; n++) sum[0][n] = V::fma(V::load(x + n * V::width), w, sum[0][n]);
+    for (int c = 0; c < C; c++) add_weight<V, N>(j, input, k + c, sum[c]);
   }
 #pragma GCC unroll 4
-  for (int c = 1; c < C; c++)
-#pragma GCC unroll 8
-    for (int n = 0; n < N; n++) sum[0][n] = sum[0][n] + sum[c][n];
-#pragma GCC unroll 8
-  for (int n = 0; n < N; n++) total[n] = sum[0][n];
+  for (int c = 0; c + 1 < C; c++)
+    if (k < end) add_weight<V, N>(j, input, k++, sum[c]);
 }
 
 template <class V, int N, int C>
 static void pointwise_tile(const Pointwise& j, ptrdiff_t position) {
-  constexpr ptrdiff_t tile = N * V::width;
+  constexpr ptrdiff_t tile = C * N * V::width;
+  static_assert(tile <= kPointwiseTile);
+  const ptrdiff_t lists = ptrdiff_t{j.outputs} + 1;
   for (int block = 0; block < j.blocks; block++) {
     for (ptrdiff_t o = 0; o < j.outputs; o++) {
       float* kept = j.sums + o * tile;
-      V sum[N];
+      V sum[C][N];
+#pragma GCC unroll 4
+      for (int c = 0; c < C; c++)
 #pragma GCC unroll 8
-      for (int n = 0; n < N; n++) sum[n] = block ? V::load(kept + n * V::width) : V::zero();
-      const uint32_t* start = j.start + block * (ptrdiff_t{j.outputs} + 1) + o;
+        for (int n = 0; n < N; n++) sum[c][n] = block ? V::load(kept + (c * N + n) * V::width) : V::zero();
+      const uint32_t* start = j.start + block * lists + o;
+      uint32_t before = 0;
+      for (int b = 0; C > 1 && b < block; b++) before += j.start[b * lists + o + 1] - j.start[b * lists + o];
       if (block + 1 == j.blocks) expect_output<V, N>(j.epilogue, o + kAhead, position, j.output, j.output_plane);
-      gather<V, N, C>(j, j.input + position, start[0], start[1], sum);
-      if (block + 1 == j.blocks)
-        finish<V, N>(sum, j.epilogue, o, position, j.output + o * j.output_plane + position);
-      else
+      gather<V, N, C>(j, j.input + position, start[0], start[1], before, sum);
+      if (block + 1 < j.blocks) {
+#pragma GCC unroll 4
+        for (int c = 0; c < C; c++)
 #pragma GCC unroll 8
-        for (int n = 0; n < N; n++) sum[n].store(kept + n * V::width);
+          for (int n = 0; n < N; n++) sum[c][n].store(kept + (c * N + n) * V::width);
+        continue;
+      }
+#pragma GCC unroll 4
+      for (int c = 1; c < C; c++)
+#pragma GCC unroll 8
+        for (int n = 0; n < N; n++) sum[0][n] = sum[0][n] + sum[c][n];
+      finish<V, N>(sum[0], j.epilogue, o, position, j.output + o * j.output_plane + position);
     }
   }
 }
