@@ -1,0 +1,65 @@
+"""What a file records when domains come and go."""
+
+from prunus.bundle.manifest import Provenance
+from prunus.editing.provenance import record_addition, record_removal, recorded_names
+from prunus.recipes import parse_recipe
+
+RECIPE = {"backbone": "wrn14_2", "domains": [{"name": "a", "path": "a"}, {"name": "b", "path": "b"}], "budget": 0.25}
+ORIGIN: Provenance = {"prunus": "1", "backbone_sha256": "0", "step": 5, "total_steps": 5, "recipe": RECIPE}
+OWN: Provenance = {
+    "prunus": "2",
+    "backbone_sha256": "of the file",
+    "step": 7,
+    "total_steps": 7,
+    "recipe": {"backbone": "m.prunus", "domains": [{"name": "cars", "path": "cars.zip"}], "budget": 1.0},
+}
+
+
+def names(provenance: Provenance) -> list[str]:
+    return [domain.name for domain in parse_recipe(provenance["recipe"]).domains]
+
+
+def test_an_added_domain_is_listed_with_the_run_that_learned_it() -> None:
+    found = record_addition(ORIGIN, "cars", OWN)
+    assert names(found) == ["a", "b", "cars"]
+    assert recorded_names(found) == ("cars",)
+    assert found["added"]["cars"]["step"] == 7
+    assert "backbone_sha256" not in found["added"]["cars"]
+    assert found["backbone_sha256"] == "0"
+    assert ORIGIN["recipe"]["domains"] == RECIPE["domains"]
+
+
+def test_a_removed_domain_is_forgotten() -> None:
+    assert record_removal(record_addition(ORIGIN, "cars", OWN), "cars") == ORIGIN
+    assert names(record_removal(ORIGIN, "a")) == ["b"]
+
+
+def test_a_replaced_domain_keeps_its_place() -> None:
+    own = OWN | {"recipe": OWN["recipe"] | {"domains": [{"name": "a", "path": "other"}]}}
+    found = record_addition(ORIGIN, "a", own)
+    assert names(found) == ["a", "b"]
+    assert found["recipe"]["domains"][0]["path"] == "other"
+    assert recorded_names(found) == ("a",)
+
+
+def test_what_was_grown_raises_the_limit_of_kernels() -> None:
+    assert record_addition(ORIGIN, "cars", OWN, 0.05)["recipe"]["budget"] == 0.3
+    table = ORIGIN | {"recipe": RECIPE | {"budget": {"kernels": 0.98, "bytes": 1000}}}
+    assert record_addition(table, "cars", OWN, 0.05)["recipe"]["budget"] == {"kernels": 1.0, "bytes": 1000}
+
+
+def test_a_limit_of_one_domain_goes_with_it() -> None:
+    limited = ORIGIN | {"recipe": RECIPE | {"budget": {"bytes": 1000, "macs": {"a": 10, "b": 20}}}}
+    assert record_removal(limited, "a")["recipe"]["budget"] == {"bytes": 1000, "macs": {"b": 20}}
+    alone = ORIGIN | {"recipe": RECIPE | {"budget": {"macs": {"a": 10}}}}
+    assert record_removal(alone, "a")["recipe"]["budget"] == 1.0
+
+
+def test_a_benchmark_with_another_domain_is_no_benchmark() -> None:
+    benchmark = ORIGIN | {"recipe": RECIPE | {"benchmark": "decathlon", "root": "data"}}
+    assert {"benchmark", "root"} & record_addition(benchmark, "cars", OWN)["recipe"].keys() == set()
+
+
+def test_a_file_without_a_recipe_records_the_addition_alone() -> None:
+    assert names({"recipe": RECIPE}) == ["a", "b"]
+    assert set(record_addition({}, "cars", OWN)) == {"added"}
