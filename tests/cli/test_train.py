@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from prunus.bundle.file import write_bundle
+from prunus.bundle.file import read_bundle, write_bundle
 from prunus.cli.app import app
 from prunus.config import Recipe
 from prunus.measure.budget import Plan
@@ -172,3 +172,44 @@ def test_a_plan_is_printed_as_a_table_or_as_json(calls: list[tuple[Any, ...]], m
     assert planned[0].budget.bytes == 300_000
     printed = CliRunner().invoke(app, ["plan", "recipe.toml", "--json"])
     assert Plan.model_validate_json(printed.stdout) == PLAN
+
+
+def test_domains_are_removed_on_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "model.prunus"
+    write_bundle(file, random_bundle(varied_graph(0), 12))
+    shown = CliRunner().invoke(app, ["remove-domain", str(file), "a", "--out", str(tmp_path / "smaller.prunus")])
+    assert shown.exit_code == 0
+    smaller = tmp_path / "smaller.prunus"
+    change = smaller.stat().st_size - file.stat().st_size
+    assert f"({change:+,} bytes) for 1 domain (b)" in " ".join(shown.output.split())
+    assert read_bundle(smaller).domains == ("b",)
+
+
+def test_add_domain_passes_its_options_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "model.prunus"
+    write_bundle(file, random_bundle(varied_graph(0), 12))
+    calls: list[tuple[tuple[object, ...], dict[str, object]]] = []
+
+    def add_domain(*given: object, **named: object) -> Path:
+        calls.append((given, named))
+        return file
+
+    monkeypatch.setattr("prunus.add_domain", add_domain)
+    options = "--name cars --grow 5% --replace --teacher none --run runs/cars --set training.epochs=3 --no-cache"
+    shown = CliRunner().invoke(app, ["add-domain", str(file), "data/cars", "--out", "x.prunus", *options.split()])
+    assert shown.exit_code == 0
+    ((given, named),) = calls
+    assert given == (file, "data/cars", Path("x.prunus"))
+    assert named == {
+        "name": "cars",
+        "grow": "5%",
+        "replace": True,
+        "teacher": None,
+        "weights": None,
+        "settings": ["training.epochs=3"],
+        "run": Path("runs/cars"),
+        "device": "auto",
+        "use_cache": False,
+        "progress": True,
+    }
+    assert "(+0 bytes) for 2 domains (a, b)" in shown.output

@@ -1,0 +1,61 @@
+"""The recipes of a domain that is added, and of the network that teaches it."""
+
+from pathlib import Path
+
+import pytest
+
+from prunus.adding.recipe import Addition, addition_recipe, check_name, teacher_of
+from prunus.config import BackboneChoice
+from prunus.errors import BundleError, RecipeError, UnknownNameError
+from tests.makers.graph_bundles import random_bundle, varied_graph
+
+BUNDLE = random_bundle(varied_graph(0), 12)
+MODEL = Path("/models/base.prunus")
+
+
+def test_a_domain_learns_inside_the_file() -> None:
+    recipe = addition_recipe(MODEL, BUNDLE, Addition("data/My Cars"), ["training.epochs=7"])
+    assert recipe.backbone.name == str(MODEL)
+    assert recipe.backbone.original is None
+    assert recipe.domains[0].name == "My-Cars"
+    assert recipe.method is not None
+    assert recipe.method.options["weights"] == "frozen"
+    assert recipe.training.epochs == 7
+    assert recipe.teacher is None
+
+
+def test_a_domain_that_may_add_kernels_trains_them() -> None:
+    recipe = addition_recipe(MODEL, BUNDLE, Addition("cars", "trucks", "5%", "w.pth"), teacher=Path("/runs/teacher"))
+    assert recipe.backbone.original == str(Path.cwd() / "w.pth")
+    assert recipe.domains[0].name == "trucks"
+    assert recipe.method is not None
+    assert recipe.method.options["weights"] == "trained"
+    assert recipe.budget.only_kernels == 0.05
+    assert recipe.teacher == "/runs/teacher"
+
+
+def test_a_teacher_is_the_original_network_fine_tuned_on_the_same_images() -> None:
+    settings = ["training.batch_size=16", "training.splits=train+validation", "seed=4", "skip_bad_images=true"]
+    recipe = addition_recipe(MODEL, BUNDLE, Addition("cars"), settings)
+    teacher = teacher_of(recipe, BackboneChoice(name="wrn14_2"))
+    assert teacher.backbone.name == "wrn14_2"
+    assert teacher.method is not None
+    assert teacher.method.name == "finetune"
+    assert (teacher.training.batch_size, teacher.training.splits) == (16, "train+validation")
+    assert (teacher.seed, teacher.skip_bad_images, teacher.training.epochs) == (4, True, 25)
+    assert teacher.domains == recipe.domains
+
+
+def test_settings_cannot_add_several_domains_or_change_the_model() -> None:
+    for setting in ('domains=["a", "b"]', "backbone=wrn14_2"):
+        with pytest.raises(RecipeError, match="one at a time"):
+            addition_recipe(MODEL, BUNDLE, Addition("cars"), [setting])
+
+
+def test_names_are_checked_before_anything_is_trained() -> None:
+    check_name(BUNDLE, "cars", is_replaced=False)
+    check_name(BUNDLE, "a", is_replaced=True)
+    with pytest.raises(BundleError, match="already has a domain 'a'"):
+        check_name(BUNDLE, "a", is_replaced=False)
+    with pytest.raises(UnknownNameError, match="unknown domain 'cars'"):
+        check_name(BUNDLE, "cars", is_replaced=True)

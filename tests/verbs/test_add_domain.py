@@ -1,0 +1,172 @@
+"""Domains come to a finished model and leave it; the others answer as before."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import prunus
+from prunus.backbone.own import registry
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.file import read_bundle
+from prunus.errors import BackboneError, BundleError, RecipeError, UnknownNameError
+from tests.makers.own_networks import SIZE, leaf_net
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = ("training.epochs=8", "training.batch_size=8")
+IMAGES = np.random.default_rng(5).standard_normal((4, 3, SIZE, SIZE)).astype(np.float32)
+
+
+def write_images(folder: Path, seed: int, count: int = 12) -> Path:
+    """Write dark and light pictures in three splits."""
+    rng = np.random.default_rng(seed)
+    for split in ("train", "validation", "test"):
+        for label, name in enumerate(("dark", "light")):
+            (folder / split / name).mkdir(parents=True)
+            for index in range(count):
+                pixels = rng.integers(0, 80, (SIZE, SIZE, 3)) + 120 * label
+                Image.fromarray(pixels.astype(np.uint8)).save(folder / split / name / f"{index}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def registered() -> Iterator[None]:
+    """Register the network under which the runs of this module are trained."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(registry, "_REGISTERED", {})
+    prunus.register_backbone("leaf_net", leaf_net, size=SIZE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory, registered: None) -> Path:
+    """Train and prune a model of two domains; the run is beside the file."""
+    folder = tmp_path_factory.mktemp("base")
+    domains = [str(write_images(folder / name, seed)) for seed, name in enumerate(("first", "second"))]
+    content = {"backbone": "leaf_net", "domains": domains, "budget": 0.5, "training": {"epochs": 2, "batch_size": 8}}
+    prunus.train(prunus.parse_recipe(content), folder / "run", observers=[])
+    return prunus.prune(folder / "run", folder / "model.prunus")
+
+
+@pytest.fixture(scope="module")
+def cars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_images(tmp_path_factory.mktemp("new") / "cars", 9)
+
+
+@pytest.fixture(scope="module")
+def larger(base: Path, cars: Path) -> Path:
+    return prunus.add_domain(base, cars, base.with_name("larger.prunus"), settings=SETTINGS, observers=[])
+
+
+def assert_same_answers(before: Path, after: Path, domains: tuple[str, ...]) -> None:
+    first, second = prunus.Predictor(before), prunus.Predictor(after)
+    for domain in domains:
+        assert np.array_equal(first.logits(IMAGES, domain), second.logits(IMAGES, domain))
+
+
+def stored(bundle: Bundle) -> int:
+    return sum(int(bundle.union(layer).sum()) for layer in bundle.manifest.convs)
+
+
+def test_an_added_domain_is_learned_and_changes_no_other(base: Path, larger: Path, cars: Path) -> None:
+    before, after = read_bundle(base), read_bundle(larger)
+    assert after.domains == ("first", "second", "cars")
+    assert_same_answers(base, larger, ("first", "second"))
+    for name in (name for name in before.arrays if name.startswith(("kernels/", "union/"))):
+        assert np.array_equal(before.arrays[name], after.arrays[name])
+    predictor = prunus.Predictor(larger)
+    answers = [predictor.predict(path, domain="cars")[0].label for path in sorted((cars / "test").rglob("*.png"))]
+    assert answers == ["dark"] * 12 + ["light"] * 12
+
+
+def test_a_file_records_how_its_domains_came(larger: Path) -> None:
+    origin = read_bundle(larger).manifest.provenance
+    assert [domain["name"] for domain in origin["recipe"]["domains"]] == ["first", "second", "cars"]
+    own = origin["added"]["cars"]["recipe"]
+    assert own["backbone"]["name"] == "model.prunus"
+    assert own["training"]["epochs"] == 8
+
+
+def test_a_changed_file_can_be_inspected_and_described(larger: Path) -> None:
+    assert list(prunus.inspect(larger).domains) == ["first", "second", "cars"]
+    assert "cars" in prunus.card(larger)
+
+
+def test_removing_what_was_added_restores_the_file(base: Path, larger: Path) -> None:
+    smaller = prunus.remove_domain(larger, "cars", larger.with_name("smaller.prunus"))
+    assert smaller.read_bytes() == base.read_bytes()
+
+
+def test_a_model_may_grow_for_a_new_domain(base: Path, cars: Path) -> None:
+    out = prunus.add_domain(base, cars, base.with_name("grown.prunus"), grow="10%", settings=SETTINGS, observers=[])
+    before, after = read_bundle(base), read_bundle(out)
+    dense = sum(conv.dense_kernels for conv in before.manifest.convs.values())
+    assert 0 < stored(after) - stored(before) <= int(0.1 * dense)
+    for layer in before.manifest.convs:
+        added = after.union(layer) & ~before.union(layer)
+        assert not (after.mask("first", layer) & added).any()
+        assert (after.mask("cars", layer) >= added).all()
+    assert_same_answers(base, out, ("first", "second"))
+    assert after.manifest.provenance["recipe"]["budget"] == pytest.approx(0.6)
+
+
+def test_a_domain_can_be_added_to_a_run(base: Path, cars: Path) -> None:
+    out = base.with_name("from_run.prunus")
+    prunus.add_domain(base.parent / "run", cars, out, teacher=None, settings=SETTINGS, observers=[])
+    assert_same_answers(base, out, ("first", "second"))
+
+
+def test_a_domain_can_be_trained_again(larger: Path, cars: Path) -> None:
+    out = larger.with_name("replaced.prunus")
+    prunus.add_domain(
+        larger, cars, out, replace=True, teacher=None, settings=(*SETTINGS, "seed=3"), observers=[], progress=False
+    )
+    assert read_bundle(out).domains == ("first", "second", "cars")
+    assert_same_answers(larger, out, ("first", "second"))
+    before, after = (prunus.Predictor(path).logits(IMAGES, "cars") for path in (larger, out))
+    assert not np.array_equal(before, after)
+
+
+def test_an_interrupted_addition_continues_in_its_folder(base: Path, cars: Path, tmp_path: Path) -> None:
+    first, second = (
+        prunus.add_domain(
+            base, cars, tmp_path / name, teacher=None, settings=SETTINGS, observers=[], run=tmp_path / "run"
+        )
+        for name in ("a.prunus", "b.prunus")
+    )
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_name_that_the_model_has_is_refused(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="already has a domain 'first'; pass another name, or replace it"):
+        prunus.add_domain(base, base.parent / "first", tmp_path / "x.prunus")
+
+
+def test_only_a_domain_of_the_model_can_be_replaced(base: Path, cars: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="unknown domain 'cars'; known: first, second"):
+        prunus.add_domain(base, cars, tmp_path / "x.prunus", replace=True)
+
+
+def test_a_folder_is_no_file_to_write(base: Path, cars: Path, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="is a folder; name the file to write"):
+        prunus.add_domain(base, cars, tmp_path)
+    with pytest.raises(BundleError, match="is a folder; name the file to write"):
+        prunus.remove_domain(base, "first", tmp_path)
+
+
+def test_a_model_grows_only_from_the_weights_that_it_was_made_from(
+    base: Path, cars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+    prunus.register_backbone("leaf_net", lambda: leaf_net(1), size=SIZE, mean=(0.5,) * 3, std=(0.25,) * 3)
+    with pytest.raises(BackboneError, match="was made from leaf_net with other weights than pretrained"):
+        prunus.add_domain(base, cars, tmp_path / "x.prunus", grow="5%", teacher=None, settings=SETTINGS)
+
+
+def test_one_domain_is_added_at_a_time(base: Path, cars: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="one at a time"):
+        prunus.add_domain(base, cars, tmp_path / "x.prunus", settings=['domains=["a", "b"]'])
