@@ -24,9 +24,9 @@ def disturb(net: MultiDomainNet) -> None:
     for name, tensor in (*net.adapter_list.named_parameters(), *net.heads.named_parameters()):
         scale = 2e-3 if "scores" in name else 0.3
         tensor.add_(scale * torch.randn(tensor.shape, generator=generator))
-    for tensor in net.adapter_list.buffers():
-        if tensor.is_floating_point():
-            tensor.add_(torch.rand(tensor.shape, generator=generator))
+    for buffer in net.adapter_list.buffers():
+        if buffer.is_floating_point():
+            buffer.add_(torch.rand(buffer.shape, generator=generator))
 
 
 def logits(net: MultiDomainNet) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
