@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from prunus.backbone.probe import probe_network
+from prunus.backbone.zoo import Backbone
 from prunus.bundle.file import bundle_size
 from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.config import MethodChoice
@@ -16,7 +18,10 @@ from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.costs import dense_costs
 from prunus.methods.table import adapt
-from prunus.training.promise import LONG, least_bytes, make_keeper, with_own_norms
+from prunus.recipes import parse_recipe
+from prunus.torch_graph.file_network import FileNetwork
+from prunus.training.promise import LONG, least_bytes, make_growth_keeper, make_keeper, with_own_norms
+from tests.makers.additions import PREPROCESS, SIZE, drawn_bundle, opened
 from tests.makers.drawn_budgets import Drawn, draw_case, stir
 
 
@@ -91,3 +96,22 @@ def test_methods_without_a_promise_have_no_keeper() -> None:
 def test_the_smallest_file_is_found_with_its_own_number_in_it(needed: int, least: int) -> None:
     sizes = {97: 95, 100: 98, 990: 987, 1000: 998}  # without the number
     assert least_bytes(needed, lambda size: sizes[needed] + len(str(size))) == least
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "set backbone.original"),
+        ({"budget": {"bytes": "1 MB"}}, "for one new domain, by a share of its kernels"),
+    ],
+)
+def test_a_model_file_that_cannot_grow_as_asked_is_refused(changes: dict[str, object], message: str) -> None:
+    backbone = {"name": "m.prunus"} | ({"original": "pretrained"} if changes else {})
+    content = {"backbone": backbone, "domains": ["new"], "method": "exact", "budget": 0.05}
+    net = opened(drawn_bundle(), {})
+    network = net.network
+    assert isinstance(network, FileNetwork)
+    kept = {name: torch.from_numpy(union) for name, union in network.unions().items()}
+    opened_file = Backbone("m.prunus", network, PREPROCESS, probe_network(network, SIZE), kept=kept)
+    with pytest.raises(RecipeError, match=message):
+        make_growth_keeper(net, opened_file, parse_recipe(content | changes))

@@ -86,6 +86,13 @@ def test_an_added_domain_is_learned_and_changes_no_other(base: Path, larger: Pat
     assert answers == ["dark"] * 12 + ["light"] * 12
 
 
+def test_a_changed_file_is_measured_with_all_its_domains(base: Path, larger: Path, cars: Path, tmp_path: Path) -> None:
+    for folder in (base.parent / "first", base.parent / "second", cars):
+        (tmp_path / folder.name).symlink_to(folder)
+    before, after = (prunus.evaluate(path, data=tmp_path).accuracies for path in (base, larger))
+    assert after == before | {"cars": 1.0}
+
+
 def test_a_file_records_how_its_domains_came(larger: Path) -> None:
     origin = read_bundle(larger).manifest.provenance
     assert [domain["name"] for domain in origin["recipe"]["domains"]] == ["first", "second", "cars"]

@@ -214,6 +214,11 @@ def add_domain(  # one parameter per option
         progress=True,
     )
     _show_change(path, before)
+    from prunus.verbs.prune import limits_of_file
+
+    over = [limit for limit in limits_of_file(path) if not limit.kept]
+    if over:
+        say(f"note: with this domain the model is over its budget: {in_words(over)}")
 
 
 def remove_domain(

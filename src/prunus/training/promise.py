@@ -50,6 +50,11 @@ def make_growth_keeper(
     options = choose_method(recipe).options
     if not isinstance(options, Options) or options.weights == "frozen" or backbone.kept is None:
         return None
+    if recipe.backbone.original is None:
+        raise RecipeError(
+            'a model file grows by kernels of its original network; set backbone.original = "pretrained" or the path '
+            'of its weights, or set method.weights = "frozen"'
+        )
     share = recipe.budget.only_kernels
     if share is None or len(net.domains) > 1:
         raise RecipeError("a model file can grow for one new domain, by a share of its kernels; set budget to a share")
