@@ -18,6 +18,7 @@ def test_names_that_would_become_equal_stay_different() -> None:
     tensors = {"model.a": ONE, "a": ONE + 1}
     assert without_prefixes(tensors, ["a"])["a"] == 1
     assert set(without_prefixes(tensors, ["a"])) == {"model.a", "a"}
+    assert set(without_prefixes({**tensors, "model.b": ONE}, ["a", "b"])) == {"model.a", "a", "model.b"}
 
 
 def test_what_does_not_fit_at_all_keeps_its_names() -> None:

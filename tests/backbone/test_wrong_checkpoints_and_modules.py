@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -88,6 +89,11 @@ def _zip_bomb(path: Path) -> None:
         file.writestr("archive/data.pkl", bytes(10**6))
 
 
+def _deflated(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("archive/data.pkl", np.random.default_rng(0).bytes(1000))  # which takes no less space so
+
+
 def _optimizer_only(path: Path) -> None:
     optimizer = torch.optim.SGD(leaf_net().parameters(), lr=0.1, momentum=0.9)
     torch.save({"optimizer": optimizer.state_dict(), "epoch": 3}, path)
@@ -141,6 +147,7 @@ CHECKPOINTS: dict[Callable[[Path], None], str] = {
     _text: r"w.pth is neither a file of torch.save nor .*; it begins with b'version https://git-lfs.'; ",
     _torchscript: rf"w.pth is a TorchScript archive, which holds code; {SAVE}",
     _zip_bomb: rf"w.pth is a compressed zip file, which torch.save does not write; {SAVE}",
+    _deflated: rf"w.pth is a compressed zip file, which torch.save does not write; {SAVE}",
     _optimizer_only: rf"holds no weights of a network: its keys are optimizer, epoch, and none .*; {SAVE}",
     _state_of_an_optimizer: rf"holds no weights of a network: it holds the state of an optimizer; {SAVE}",
     _one_tensor: rf"holds no weights of a network: it holds a Tensor, not a dictionary of tensors; {SAVE}",

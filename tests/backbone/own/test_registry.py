@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 import prunus
 from prunus.backbone.own import registry
 from prunus.backbone.own.registry import BUNDLED, find_own, own_names, passing, register_backbone
+from prunus.backbone.weights import fingerprint, write_weights
 from prunus.backbone.zoo import ZOO, load_backbone
 from prunus.config import BackboneChoice
 from prunus.errors import BackboneError, UnknownNameError
@@ -50,6 +52,26 @@ def test_the_weights_of_a_registered_network_are_those_of_its_file_or_of_the_rec
         backbone = load_backbone(BackboneChoice(name="leaf_net", weights=weights))
         assert torch.equal(backbone.network.get_parameter("conv2.weight"), leaf_net(seed).conv2.weight)
         assert backbone.has_file == (weights != "random")
+
+
+def test_kept_weights_restore_a_network_that_standardized_its_own(tmp_path: Path) -> None:
+    from timm.layers.std_conv import ScaledStdConv2d
+
+    torch.manual_seed(0)
+    module = nn.Sequential(ScaledStdConv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with passing("standard", module):
+        choice = BackboneChoice(name="standard", size=8, mean=HALF, std=QUARTER)
+        first = load_backbone(choice)
+        write_weights(tmp_path / "kept.safetensors", first.network)
+        again = load_backbone(choice, tmp_path / "kept.safetensors")
+    images = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        assert torch.equal(first.network(images), again.network(images))
+        assert torch.allclose(first.network(images), module(images), atol=1e-6)
+    assert fingerprint(first.network) == fingerprint(again.network)
+    assert not again.has_file
+    register_backbone("standard", lambda: module, size=8, mean=HALF, std=QUARTER, weights="elsewhere.safetensors")
+    assert not load_backbone(choice, tmp_path / "kept.safetensors").has_file  # the named file is not needed
 
 
 def test_a_name_can_be_registered_again() -> None:

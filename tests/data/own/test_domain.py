@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,23 @@ def test_a_dataset_is_looked_through_once() -> None:
     assert "0x" in repr(own)  # not thousands of numbers
     _open(own)
     assert shades.reads == reads
+
+
+class _OneAtATime(Shades):
+    """Fails if two threads read at once, as many files do."""
+
+    busy = 0
+
+    def __getitem__(self, index: int) -> tuple[object, object]:
+        self.busy += 1
+        time.sleep(0.001)
+        assert self.busy == 1
+        self.busy -= 1
+        return super().__getitem__(index)
+
+
+def test_a_dataset_is_read_by_one_thread_at_a_time() -> None:
+    assert len(load_images(_open(_OneAtATime()), "train+validation+test", STORED)) == 20
 
 
 class _Random(Shades):

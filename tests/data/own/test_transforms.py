@@ -29,7 +29,7 @@ def _noisy(draw: Callable[[], float]) -> Callable[[Tensor], Tensor]:
 )
 def test_the_same_seeds_draw_the_same_and_others_do_not(draw: Callable[[], float]) -> None:
     with passing_transform(_noisy(draw)):
-        policy = make_policy(["python"], 8, mirror=False)
+        policy = make_policy(["python"], 10, mirror=False)  # the whole image, so only the transform differs
     random.seed(1)
     before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # type: ignore[index]
     once, again, other = (augment(IMAGES, policy, seeds) for seeds in ([1, 2, 3], [1, 2, 3], [4, 5, 6]))
@@ -51,7 +51,8 @@ def test_it_comes_after_the_crop_and_may_change_its_image_in_place() -> None:
     images = IMAGES.clone()
     with passing_transform(blacken):
         assert augment(images, make_policy(["python", "color_jitter"], 8, mirror=True), [1, 2, 3]).sum() == 0
-    assert set(shapes) == {(3, 8, 8)}
+        assert set(shapes) == {(3, 8, 8)}
+        assert augment(images, make_policy(["python"], 10, mirror=False), [1, 2, 3]).sum() == 0
     assert torch.equal(images, IMAGES)
 
 
