@@ -19,7 +19,7 @@ from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.config import Recipe
 from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.parallel import joining
-from prunus.recipes import parse_recipe
+from prunus.recipes import load_recipe, parse_recipe
 from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer
 from prunus.training.run import resume_run, start_run
@@ -52,16 +52,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("torchrun")
     (folder / "recipe.toml").write_text(RECIPE)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(folder)}
-    train = ["-m", "prunus", "train", "recipe.toml", "--device", "cpu", "--out"]
+    train = ["-m", "prunus", "train", "recipe.toml", "--device", "cpu", "--out", "two"]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "2"]
-    command = [sys.executable, *torchrun, *train, "two"]
+    command = [sys.executable, *torchrun, *train]
     with (folder / "output.txt").open("w") as output:
         agent = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
         try:
             kill_one_worker(agent, RunFolder(folder / "two"))
-            subprocess.run(
-                [sys.executable, *train, "one"], cwd=folder, env=environment, check=True, capture_output=True
-            )
+            alone = load_recipe(folder / "recipe.toml", ["training.checkpoint_seconds=1e9"])
+            start_run(alone, folder / "one", device="cpu", use_cache=False)
             agent.wait(120)
         finally:
             agent.kill()
