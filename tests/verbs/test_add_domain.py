@@ -13,11 +13,12 @@ from prunus.backbone.own import registry
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle
 from prunus.errors import BackboneError, BundleError, RecipeError, UnknownNameError
-from tests.makers.own_networks import SIZE, leaf_net
+from tests.makers.own_networks import SIZE, leaf_net, leaf_recipe, pictures
 
 pytestmark = pytest.mark.slow
 
 SETTINGS = ("training.epochs=8", "training.batch_size=8")
+LEAF = {"size": SIZE, "mean": [0.5] * 3, "std": [0.25] * 3}
 IMAGES = np.random.default_rng(5).standard_normal((4, 3, SIZE, SIZE)).astype(np.float32)
 
 
@@ -139,6 +140,32 @@ def test_a_domain_can_be_trained_again(larger: Path, cars: Path) -> None:
     assert_same_answers(larger, out, ("first", "second"))
     before, after = (prunus.Predictor(path).logits(IMAGES, "cars") for path in (larger, out))
     assert not np.array_equal(before, after)
+
+
+def test_a_dataset_can_be_added(base: Path, tmp_path: Path) -> None:
+    images, labels = pictures(24)
+    own = prunus.OwnDomain(train=list(zip(images, labels, strict=True)), classes=("dark", "light"))
+    out = prunus.add_domain(
+        base, own, tmp_path / "x.prunus", name="shades", teacher=None, settings=SETTINGS, observers=[]
+    )
+    assert read_bundle(out).manifest.domains["shades"].classes == ("dark", "light")
+    assert_same_answers(base, out, ("first", "second"))
+    with pytest.raises(RecipeError, match="a dataset needs the name of its domain"):
+        prunus.add_domain(base, own, tmp_path / "y.prunus")
+
+
+def test_a_network_that_was_passed_to_train_teaches_too(base: Path, tmp_path: Path) -> None:
+    """Train on a module that no package registers, and add a domain with it."""
+    images, labels = pictures(24)
+    domains = {"shades": prunus.OwnDomain(train=list(zip(images, labels, strict=True)), classes=("dark", "light"))}
+    run = prunus.train(
+        leaf_recipe(backbone={**LEAF, "name": "mine"}), tmp_path / "run", [], backbone=leaf_net(2), domains=domains
+    )
+    out = tmp_path / "x.prunus"
+    prunus.add_domain(
+        run, base.parent / "first", out, settings=SETTINGS, observers=[], backbone=leaf_net(2), grow="10%"
+    )
+    assert read_bundle(out).domains == ("shades", "first")
 
 
 def test_an_interrupted_addition_continues_in_its_folder(base: Path, cars: Path, tmp_path: Path) -> None:

@@ -1,28 +1,37 @@
 """Add a domain to a finished model."""
 
+from __future__ import annotations
+
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from prunus.adding.recipe import Addition, addition_recipe, check_name, teacher_of
 from prunus.adding.result import with_learned
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
-from prunus.config import Recipe
+from prunus.config import PYTHON_PREFIX, Recipe
+from prunus.data.own.domain import OwnDomain, PairDataset
 from prunus.editing.original import original_choice
-from prunus.errors import BundleError
+from prunus.errors import BundleError, RecipeError
 from prunus.evaluation.packing import pack_run
 from prunus.files import as_path
 from prunus.progress.choice import with_progress
 from prunus.recipes import TRAINED_FIRST
 from prunus.training.observers import Observer
 from prunus.training.run import open_run, train_or_continue
+from prunus.verbs.arguments import Domains, Own
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def add_domain(  # noqa: PLR0913  # all but three have defaults
     model: str | Path,
-    images: str | Path,
+    images: str | Path | OwnDomain | PairDataset,
     out: str | Path,
     *,
     name: str | None = None,
@@ -36,6 +45,7 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
     device: str = "auto",
     use_cache: bool = True,
     progress: bool | None = None,
+    backbone: nn.Module | None = None,
 ) -> Path:
     """Learn one more domain inside a finished model and write a larger model file.
 
@@ -44,8 +54,8 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
 
     Args:
         model: a model file, or the folder of a finished run.
-        images: folder or zip file of the new domain's images.
-        name: of the domain (default: that of the folder).
+        images: folder or zip file of the new domain's images, or a dataset.
+        name: of the domain (default: that of the folder); a dataset needs one.
         grow: share of the original network's kernels that may be added for the new domain, such as "5%".
         replace: train a domain that the model already has again.
         teacher: "finetune" fine-tunes the original network first, and the domain learns its answers too; the folder of
@@ -57,13 +67,16 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
         device: "auto", "cpu" or "cuda".
         use_cache: keep decoded images in the user's cache folder.
         progress: as in `train`.
+        backbone: the original network, if it was passed to `train`.
     """
     file = as_path(out, "the model file to write")
     if file.is_dir():
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
-    with _folder(run, file) as folder:
+    own = Own(backbone, _own_domains(images, name))
+    path = f"{PYTHON_PREFIX}{name}" if own.domains else str(images)
+    with _folder(run, file) as folder, own.passed(None):
         base, bundle = _opened(as_path(model, "a model file or the folder of a run"), folder)
-        addition = Addition(str(images), name, grow, None if weights is None else str(weights))
+        addition = Addition(path, name, grow, None if weights is None else str(weights))
         recipe = addition_recipe(base, bundle, addition, settings)
         added = recipe.domains[0].name
         check_name(bundle, added, replace)
@@ -80,6 +93,14 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
         trained = open_run(folder / "run", "cpu")
         write_bundle(file, with_learned(bundle, trained.net, trained.checkpoint), bundle.dtype)
     return file
+
+
+def _own_domains(images: object, name: str | None) -> Domains | None:
+    if isinstance(images, (str, os.PathLike)):
+        return None
+    if name is None:
+        raise RecipeError("a dataset needs the name of its domain, as in prunus.add_domain(..., name='cars')")
+    return {name: images}  # type: ignore[dict-item]  # what is no dataset is refused where it is opened
 
 
 @contextmanager
