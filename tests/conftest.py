@@ -23,20 +23,24 @@ settings.register_profile("tests", deadline=None, max_examples=50)
 settings.register_profile("sweep", deadline=None, max_examples=2000)
 settings.load_profile("tests")
 
-# files that take half a minute or more: started late, one would run while the other processes have nothing left to do
+# files of half a minute or more: started late, one would run while the other processes have nothing left to do
 LONGEST = (
     "test_docs.py",
-    "test_compare.py",
-    "test_sweep.py",
-    "test_demo.py",
-    "test_torchrun.py",
-    "test_run.py",
-    "test_coarse_switches.py",
-    "test_sanitizers.py",
-    "test_kill.py",
-    "test_end_to_end.py",
     "test_contract.py",
+    "test_torchrun.py",
+    "test_compare.py",
+    "test_kill.py",
+    "test_demo.py",
+    "test_run.py",
+    "test_sweep.py",
     "test_kept_budgets.py",
+    "test_keeper.py",
+    "test_sanitizers.py",
+    "test_learner_in_processes.py",
+    "test_coarse_switches.py",
+    "test_networks.py",
+    "test_golden.py",
+    "test_end_to_end.py",
 )
 
 
