@@ -39,7 +39,7 @@ def test_other_values_stay_as_they_are() -> None:
     [
         ("25", "percentage"),
         (25, 'write "25%"'),
-        ("1 MB", 'write \\[budget] bytes = "1 MB"'),
+        ("1 MB", 'write budget = { bytes = "1 MB" }, or use the override budget.bytes="1 MB"'),
         ({"bytes": "1 MW"}, "kB"),
         ({"bytes": "many"}, "expected a number"),
         ({"macs": "20 X"}, "20 M"),

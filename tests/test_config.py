@@ -70,7 +70,15 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(
 ) -> None:
     with pytest.raises(UnknownNameError) as caught:
         parse_recipe(SMALLEST | dict(content))
-    assert f"unknown recipe key {wrong!r}; did you mean {nearest!r}?" in str(caught.value)
+    said = f"unknown recipe key {wrong!r}; did you mean {nearest!r}? docs/recipes.md lists all keys"
+    assert str(caught.value) == said
+
+
+def test_an_unknown_key_like_no_other_lists_the_known_ones() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"unknown recipe key 'budget\.zzz'; known: budget\.kernels, budget\.bytes"
+    ):
+        parse_recipe(SMALLEST | {"budget": {"zzz": 1}})
 
 
 @pytest.mark.parametrize("budget", [0, 1.5, -1, "a", float("nan"), True, [0.5]])

@@ -19,6 +19,13 @@ def test_an_unknown_name_like_no_other_has_no_suggestion() -> None:
     assert str(UnknownNameError("method", "x", [])) == "unknown method 'x'; known: none"
 
 
+def test_a_similar_name_is_followed_by_where_the_others_are_listed() -> None:
+    known = ["ba2", "taps", "union"]
+    message = str(UnknownNameError("method", "unoin", known, "see prunus methods"))
+    assert message == "unknown method 'unoin'; did you mean 'union'? see prunus methods"
+    assert str(UnknownNameError("method", "x", known, "see prunus methods")).endswith("; known: ba2, taps, union")
+
+
 def test_a_long_list_of_known_names_is_cut() -> None:
     names = [f"name {index:03d}" for index in range(MOST_NAMES + 5)]
     message = str(UnknownNameError("folder", "x", names))
@@ -59,7 +66,12 @@ def test_long_names_are_suggested_whole() -> None:
 
 def test_a_missing_extra_says_what_to_install() -> None:
     message = str(MissingExtraError("torch", "train", "training"))
-    assert message == "training needs torch, which is not installed; install it with: pip install 'prunus[train]'"
+    command = "pip install 'prunus[train]' (in a checkout: pip install '.[train]')"
+    assert message == f"training needs torch, which is not installed; install it with: {command}"
+
+
+def test_the_demo_of_a_checkout_is_installed_with_its_samples() -> None:
+    assert "(in a checkout: pip install ./samples '.[demo]')" in str(MissingExtraError("x", "demo", "a demo"))
 
 
 @pytest.mark.parametrize("name", [name for name in vars(errors) if name.endswith(("Error", "Interrupted"))])

@@ -15,7 +15,10 @@ def parse_share(value: object) -> object:
         return value
     number, unit = _split(value)
     if unit.lower() in {name.lower() for name in BYTES}:
-        raise ValueError(f'expected a share such as 0.25 or "25%", got a size; write [budget] bytes = "{value}"')
+        raise ValueError(
+            'expected a share such as 0.25 or "25%", got a size; '
+            f'write budget = {{ bytes = "{value}" }}, or use the override budget.bytes="{value}"'
+        )
     if unit != "%":
         raise ValueError(f'expected a number from 0 to 1 or a percentage such as "25%", got {value!r}')
     return number / 100

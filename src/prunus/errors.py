@@ -11,6 +11,9 @@ FEW_NAMES = 32  # names that are compared for a suggestion; each takes some ten 
 LONGEST = 64  # letters of a name that are compared
 MOST_PAIRS = 20_000  # pairs of letters that are compared; this takes a few milliseconds
 ENDS = 16
+CHECKOUT = {
+    "demo": "./samples "
+}  # extra -> the distribution of a checkout that it needs, which is in a folder of its own
 
 
 class PrunusError(ValueError):
@@ -21,11 +24,18 @@ class PrunusError(ValueError):
 
 
 class UnknownNameError(PrunusError):
-    """An unknown name; the message lists the known ones, the most similar first."""
+    """An unknown name; the message lists the known ones, the most similar first.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    Args:
+        listed: where the known names are listed; if a name is similar, this is said instead of many names.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], listed: str = "") -> None:
         names = list(known)
         near = similar_names(name, names)
+        if near and listed:
+            super().__init__(f"unknown {kind} {name!r}; did you mean {near[0]!r}? {listed}")
+            return
         hint = f" did you mean {near[0]!r}?" if near else ""
         ordered = near + [other for other in names if other not in near]
         more = f" and {len(ordered) - MOST_NAMES} more" if len(ordered) > MOST_NAMES else ""
@@ -87,8 +97,13 @@ class MissingExtraError(PrunusError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs {package}, which is not installed; install it with: pip install 'prunus[{extra}]'"
+            f"{purpose} needs {package}, which is not installed; install it with: {install_command(extra)}"
         )
+
+
+def install_command(extra: str) -> str:
+    """Return what installs an extra, for a package from a registry and for a checkout."""
+    return f"pip install 'prunus[{extra}]' (in a checkout: pip install {CHECKOUT.get(extra, '')}'.[{extra}]')"
 
 
 class BudgetWarning(UserWarning):

@@ -201,7 +201,8 @@ def _absolute(base: Path, path: str) -> str:
 def _explain(error: ValidationError) -> RecipeError | UnknownNameError:
     first, *others = error.errors()
     if first["type"] == "extra_forbidden":
-        return UnknownNameError("recipe key", ".".join(map(str, first["loc"])), _known_keys(first["loc"][:-1]))
+        key = ".".join(map(str, first["loc"]))
+        return UnknownNameError("recipe key", key, _known_keys(first["loc"][:-1]), "docs/recipes.md lists all keys")
     # pydantic appends the branch of a union, such as literal['learned'], which is not a key
     loc = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
     where = ".".join(map(str, loc))

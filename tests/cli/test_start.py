@@ -62,7 +62,8 @@ def test_the_example_is_compared_with_the_truth(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_report_is_named_or_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "Report: none yet; pip install 'prunus[report]', then: prunus report runs/demo" in _demonstrate(monkeypatch)
+    said = "pip install 'prunus[report]' (in a checkout: pip install '.[report]'), then: prunus report runs/demo"
+    assert f"Report: none yet; {said}" in _demonstrate(monkeypatch)
     assert "Report: runs/demo/report.html" in _demonstrate(monkeypatch, report="runs/demo/report.html")
 
 

@@ -35,6 +35,7 @@ OTHERS = {
         ("off with the argument use_cache=False", "off with --no-cache"),
         ("skip such images with skip_bad_images = true in the recipe", "skip such images with --skip-bad-images"),
         ("use the argument methods, as in taps:sparsity=0.5", "use --methods, as in taps:sparsity=0.5"),
+        ('use the override budget.bytes="1 MB"', 'use --set budget.bytes="1 MB"'),
         ("nothing to change", "nothing to change"),
     ],
 )

@@ -86,6 +86,12 @@ def test_one_image_has_the_same_kind_of_result_as_several(predictor: Predictor) 
     assert len(result[:2]) == 2
 
 
+def test_a_model_of_one_domain_needs_no_domain(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "model.prunus", random_bundle(varied_graph(3), 12, domains=("only",), density=0.4))
+    predictor = Predictor(tmp_path / "model.prunus")
+    assert predictor(_pictures(2)) == predictor.predict(_pictures(2)) == predictor(_pictures(2), "only")
+
+
 def test_a_predictor_says_what_it_holds(predictor: Predictor, model: Path) -> None:
     manifest = predictor.bundle.manifest
     assert predictor.classes == {name: tuple(manifest.domains[name].classes) for name in NAMES}
@@ -153,7 +159,8 @@ WRONG: dict[str, tuple[Callable[[Predictor], Any], type[PrunusError], str]] = {
     "no images": (lambda p: p.predict(None, "a"), DataError, "an image must be a path, .*; got None"),
     "images of none": (lambda p: p.predict([None], "a"), DataError, "an image must be a path, .*; got None"),
     "no logits of none": (lambda p: p.logits(None, "a"), DataError, "float32, got NoneType"),
-    "one image, no domain": (lambda p: p.predict(_pictures(1)[0], None), DataError, "one domain name, got None"),
+    "one image, no domain": (lambda p: p(_pictures(1)[0]), DataError, "several domains; got none; known: a, b, c"),
+    "images, no domain": (lambda p: p.predict(_pictures(2), None), DataError, "must be a name.* known: a, b, c"),
     "crops": (lambda p: p.predict(_pictures(1)[0], "a", crops=3), DataError, "1, 5, 10, got 3"),
 } | {
     name: (lambda p, images=images: p.logits(images, "a"), DataError, "numbers that are not finite")

@@ -147,8 +147,8 @@ def test_a_port_in_use_is_said_in_one_line(model: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         said = _complaint(model, "--port", str(port))
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in said
-    assert "choose another address or port" in said
+    remedy = "choose another port with --port (0 picks a free one)"
+    assert said.strip() == f"error: cannot listen on 127.0.0.1:{port}: Address already in use; {remedy}"
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,7 @@ def test_a_port_in_use_is_said_in_one_line(model: Path) -> None:
     [
         (["gone.prunus"], "gone.prunus"),
         (["bad.prunus"], "bad.prunus"),
+        (["model.prunus", "--host", "no.such.host.invalid"], "choose another address with --host"),
         (["model.prunus", "--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid:8000"),
         (["model.prunus", "--set", "max_imges=3"], "unknown setting 'max_imges'; did you mean 'max_images'?"),
         (["model.prunus", "--set", "max_images"], "expected key=value"),

@@ -55,7 +55,8 @@ def test_what_is_not_installed_is_missing_with_the_reason(bundle: Bundle, monkey
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     rivals = Rivals(bundle, ["birds"])
     assert set(rivals.missing) == {"ONNX pruned", "ONNX dense"}
-    message = "onnxruntime is not installed; install it with: pip install 'prunus[onnx]'"
+    command = "pip install 'prunus[onnx]' (in a checkout: pip install '.[onnx]')"
+    message = f"onnxruntime is not installed; install it with: {command}"
     assert set(rivals.missing.values()) == {message}
     assert set(rivals.runs(threads=1)) == {("PyTorch dense", None)}
 

@@ -14,6 +14,7 @@ import prunus
 from prunus.amounts import plural
 from prunus.cli.options import AsJson, Device, Overrides
 from prunus.cli.output import make_table, print_json, say, show, tell, waiting
+from prunus.errors import install_command
 from prunus.measure.score import FEATURE
 from prunus.names import shown
 from prunus.progress.training import TrainingProgress
@@ -50,7 +51,7 @@ def demo(
         return
     files = RunFolder(out)
     names = ", ".join(path.name for path in (files.results, files.bench, files.model, files.plots))
-    report = results.report or f"none yet; pip install 'prunus[report]', then: prunus report {out}"
+    report = results.report or f"none yet; {install_command('report')}, then: prunus report {out}"
     console.print("", results_view(results, results.baselines[FEATURE]), sep="\n")
     if results.stored:
         commands = plain_text(*_commands(results.stored))
@@ -217,6 +218,6 @@ def zoo(
         )
         for row in backbones
     )
-    needs = "" if find_spec("timm") else " (needs: pip install 'prunus[train]')"
+    needs = "" if find_spec("timm") else f" (needs: {install_command('train')})"
     hints = () if names else (f"Most convolutional networks of timm work as well: prunus zoo timm/resnet50{needs}",)
     show(backbones, as_json, make_table(ZOO_COLUMNS, left=("weights",), rows=rows), *hints)

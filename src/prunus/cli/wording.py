@@ -12,6 +12,7 @@ WORDS = (
     (r"the argument use_cache=False", "--no-cache"),
     (rf"the argument (?P<name>[a-z_]+)={PATH.replace('1', '2')}", r"--\1 \3"),
     (r"the argument ([a-z_]+)", r"--\1"),
+    (r"the override ([a-z_.]+=)", r"--set \1"),
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from prunus.comparison.cluster import check_cluster
 from prunus.comparison.execution import Executor, OneByOne
 from prunus.comparison.processes import LocalProcesses
-from prunus.errors import MissingExtraError
+from prunus.errors import MissingExtraError, install_command
 
 # Ray reads these when it is imported or started; only our own display is shown
 RAY_SETTINGS = {
@@ -39,5 +39,5 @@ def sweep_executor(jobs: int | None, address: str | None, note: Callable[[str], 
     if address is not None:
         raise MissingExtraError("ray", "sweep", "a cluster")
     how = f"in {jobs} processes" if jobs and jobs > 1 else "one after the other"
-    note(f"Ray is not installed (pip install 'prunus[sweep]'); trials run {how}")
+    note(f"Ray is not installed; get it with: {install_command('sweep')}; trials run {how}")
     return local_executor(jobs or 1)

@@ -105,13 +105,21 @@ class Predictor:
         return self._engine.name
 
     def __call__(
-        self, images: ImageSource | Sequence[ImageSource], domain: str | Names, top: int = 5, crops: int = 1
+        self,
+        images: ImageSource | Sequence[ImageSource],
+        domain: str | Names | None = None,
+        top: int = 5,
+        crops: int = 1,
     ) -> list[Result]:
         """Classify images, as `predict` does."""
         return self.predict(images, domain, top, crops)
 
     def predict(
-        self, images: ImageSource | Sequence[ImageSource], domain: str | Names, top: int = 5, crops: int = 1
+        self,
+        images: ImageSource | Sequence[ImageSource],
+        domain: str | Names | None = None,
+        top: int = 5,
+        crops: int = 1,
     ) -> list[Result]:
         """Classify one image or several; returns one result per image, also for a single one.
 
@@ -121,11 +129,12 @@ class Predictor:
 
         Args:
             images: an image, a list of images, or an array or tensor with a fourth axis in front, for several images.
-            domain: the domain of all images, or a list with one domain per image.
+            domain: the domain of all images, or a list with one domain per image; a model of one domain needs none.
             top: the number of classes to return, the most probable first.
             crops: average over 1, 5 or 10 crops of each image.
         """
         top = whole_number("top", top)
+        domain = self._only_domain() if domain is None else domain
         pictures, are_many = to_images(images)
         if not are_many and not isinstance(domain, str):
             raise DataError(f"one image takes one domain name, got {reprlib.repr(domain)}")
@@ -154,6 +163,15 @@ class Predictor:
             for index, row in zip(indices, self._logits(checked[indices], name), strict=True):
                 rows[index] = row
         return rows
+
+    def _only_domain(self) -> str:
+        """Return the domain of a model that has no other."""
+        if len(self.domains) > 1:
+            raise DataError(
+                "domain must be a name, because the model has several domains; got none; "
+                f"known: {', '.join(self.domains)}"
+            )
+        return self.domains[0]
 
     def _by_domain(self, domain: str | Names, count: int) -> dict[str, list[int]]:
         """Return the indices of the images of each domain."""

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import ctypes
+import errno
 import gc
 import logging
 import math
+import os
 import signal
 import socket
 import threading
@@ -34,6 +36,8 @@ from prunus.serving.settings import ServeSettings
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from malloc.h
 LARGE_BYTES = 2**20
+PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)  # the address is right
+PORT = "choose another port with the argument port (0 picks a free one)"
 SPARE_BYTES = 8 * 2**20  # kept for the next request: returning less is slow, because the system clears all memory
 DECODER_DESCRIPTORS = 3  # of this process, for each process that decodes images
 
@@ -86,10 +90,10 @@ def listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as error:
-        reason = error.strerror or error
-        raise PrunusError(
-            f"cannot listen on {host}:{port}: {reason}; choose another address or port (0 picks a free one)"
-        ) from None
+        # Python's text repeats the address; the code of an unknown host is no errno
+        reason = error.strerror if isinstance(error, socket.gaierror) or not error.errno else os.strerror(error.errno)
+        remedy = PORT if error.errno in PORT_ERRORS else "choose another address with the argument host"
+        raise PrunusError(f"cannot listen on {host}:{port}: {reason}; {remedy}") from None
 
 
 def address_of(listener: socket.socket) -> str:

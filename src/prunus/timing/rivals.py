@@ -11,7 +11,7 @@ import numpy as np
 
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
-from prunus.errors import PrunusError
+from prunus.errors import PrunusError, install_command
 
 if TYPE_CHECKING:
     from torch import nn
@@ -79,7 +79,7 @@ class Rivals:
 
 def _not_installed(package: str | None) -> str:
     extra = EXTRAS.get(package or "")
-    return f"{package} is not installed" + (f"; install it with: pip install 'prunus[{extra}]'" if extra else "")
+    return f"{package} is not installed" + (f"; install it with: {install_command(extra)}" if extra else "")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prunus.bundle.file import read_bundle
-from prunus.errors import DataError, MissingExtraError, PrunusError
+from prunus.errors import DataError, MissingExtraError, PrunusError, install_command
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.inspection import bundle_sharing, bytes_by_part
@@ -17,7 +17,7 @@ OpenRun = Callable[[Path], Contents]  # needs torch, so it comes from outside th
 
 SLACK = 0.005  # largest difference in usage between a model file and the results of the same run
 REMAKE = "Make the model file again, in the run's folder: prunus prune . --out model.prunus"
-INSTALL = "To read the run itself: pip install 'prunus[train]'"
+INSTALL = f"To read the run itself: {install_command('train')}"
 RESTORE = "Restore the run's files, or train it again."
 READ_ERRORS = (PrunusError, ModuleNotFoundError, OSError)  # bad file, bad run, no torch
 PARENT_FOLDERS = re.compile(r"(?<![^\s'\"(])(?:[A-Za-z]:)?[\\/](?:[^\s'\":;,]*[\\/])?")  # of an absolute path
