@@ -7,7 +7,7 @@ import pytest
 from prunus.config import Recipe
 from prunus.errors import RecipeError, UnknownNameError
 from prunus.learning.rates import rate_factor
-from prunus.recipes import load_recipe, parse_recipe
+from prunus.recipes import load_recipe, parse_recipe, recipe_differences
 from prunus.samples import bundled
 from prunus.training.planning import check_recipe
 
@@ -91,3 +91,84 @@ def test_a_path_that_is_not_utf8_is_refused_in_one_line() -> None:
 def test_a_recipe_in_a_folder_that_is_not_utf8_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"the path .*\\udcff/data/birds is not valid UTF-8; rename it"):
         parse_recipe({"backbone": "wrn14_2", "budget": 0.5, "domains": ["data/birds"]}, tmp_path / "\udcff")
+
+
+def test_the_source_is_the_first_domain_and_marked() -> None:
+    recipe = parse_recipe({"backbone": "wrn14_2", "source": "data/imagenet", "domains": ["data/birds"]})
+    assert [(domain.name, domain.path, domain.source) for domain in recipe.domains] == [
+        ("imagenet", "data/imagenet", True),
+        ("birds", "data/birds", False),
+    ]
+    assert recipe.source == "imagenet"
+    table = {"path": "demo:signs", "name": "pretrained-on", "mirror": False}
+    named = parse_recipe({"backbone": "wrn14_2", "source": table, "domains": ["data/birds"]})
+    assert (named.source, named.domains[0].path, named.domains[0].mirrored) == ("pretrained-on", "demo:signs", False)
+    assert parse_recipe({"backbone": "wrn14_2", "domains": ["data/birds"]}).source is None
+
+
+def test_a_stored_recipe_keeps_its_source() -> None:
+    recipe = parse_recipe({"backbone": "wrn14_2", "source": "imagenet", "domains": ["birds"]})
+    stored = recipe.model_dump(mode="json")
+    assert "source" not in stored
+    assert parse_recipe(stored) == recipe
+    assert "source" not in stored["domains"][1]  # files of earlier versions have no such key
+    without = parse_recipe({"backbone": "wrn14_2", "domains": ["imagenet", "birds"]})
+    assert recipe_differences(recipe, without) == ["domains.0.source: True -> None"]
+
+
+def test_a_source_that_is_a_domain_too_is_refused(tmp_path: Path) -> None:
+    content: dict[str, object] = {"backbone": "wrn14_2", "source": "data/birds"}
+    with pytest.raises(RecipeError, match="'birds' is the source and one of the domains; name it once"):
+        parse_recipe(content | {"domains": ["other/birds", "signs"]})
+    twice = content | {"domains": [{"path": "./data/../data/birds", "name": "again"}]}
+    with pytest.raises(RecipeError, match=r"data/birds is the source and also the domain 'again'; remove it"):
+        parse_recipe(twice, tmp_path)
+    marked = content | {"domains": [{"path": "signs", "source": True}]}
+    with pytest.raises(RecipeError, match="a backbone has one source, but 'birds' and 'signs' are marked as it"):
+        parse_recipe(marked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": 3}, "recipe key 'source': a domain is a path or a table"),
+        ({"source": {"path": "a", "fit": "round"}}, "recipe key 'source.fit'"),
+        ({"source": {"name": "a"}}, "the recipe lacks the key 'source.path'"),
+        ({"source": {"path": "a", "miror": True}}, "unknown recipe key 'source.miror'"),
+        ({"source": "a", "domains": ["b", {"path": "c", "fit": "round"}]}, "recipe key 'domains.1.fit'"),
+        ({"sourc": "a"}, "did you mean 'source'"),
+    ],
+)
+def test_a_mistake_in_the_source_is_found_where_it_was_written(changes: dict[str, object], message: str) -> None:
+    with pytest.raises((RecipeError, UnknownNameError), match=message):
+        parse_recipe({"backbone": "wrn14_2", "domains": ["b"]} | changes)
+
+
+def test_a_source_alone_is_no_recipe() -> None:
+    with pytest.raises(RecipeError, match="the recipe lacks the key 'domains'"):
+        parse_recipe({"backbone": "wrn14_2", "source": "imagenet"})
+
+
+def test_the_source_can_be_set_for_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "recipes" / "r.toml"
+    path.parent.mkdir()
+    path.write_text('backbone = "wrn14_2"\nsource = "near"\ndomains = ["birds"]\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe(path).domains[0].path == str(path.parent / "near")
+    assert load_recipe(path, ["source=far"]).domains[0].path == str(tmp_path / "far")
+    assert load_recipe(path, ["source=demo:signs"]).domains[0].path == "demo:signs"
+    renamed = load_recipe(path, ["source.name=first"])
+    assert (renamed.source, renamed.domains[0].path) == ("first", str(path.parent / "near"))
+
+
+def test_a_benchmark_takes_a_source_beside_its_sets_or_among_them() -> None:
+    content: dict[str, object] = {"benchmark": "decathlon", "root": "/d", "backbone": "wrn14_2"}
+    beside = parse_recipe(content | {"source": "/imagenet", "domains": ["dtd"]})
+    assert [(domain.name, domain.layout, domain.source) for domain in beside.domains] == [
+        ("imagenet", "folders", True),
+        ("dtd", "decathlon", False),
+    ]
+    assert parse_recipe(beside.model_dump(mode="json")) == beside
+    among = parse_recipe(content | {"domains": ["dtd", {"name": "imagenet12", "source": True}]}, Path("/"))
+    assert (among.source, among.domains[1].layout, among.domains[1].path) == ("imagenet12", "decathlon", "/d")
+    assert parse_recipe(among.model_dump(mode="json"), Path("/")) == among

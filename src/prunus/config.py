@@ -113,6 +113,7 @@ class DomainChoice(Settings):
     feature_accuracy: float | None = Field(default=None, ge=0, le=1, description="of the feature extractor, for S_E")
     test_share: float = Field(default=0.2, gt=0, lt=1, description="held out of class folders without splits")
     split_seed: int = Field(default=0, ge=0, description="another one holds out other images")
+    source: bool = Field(default=False, description="whether the backbone was pretrained on this domain")
 
     @model_validator(mode="before")
     @classmethod
@@ -131,8 +132,8 @@ class DomainChoice(Settings):
 
     @model_serializer(mode="wrap")
     def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out how class folders are split unless it was set: model files and earlier versions do without it."""
-        defaults = {key: type(self).model_fields[key].default for key in ("test_share", "split_seed")}
+        """Leave out the newer keys unless they were set: model files and earlier versions do without them."""
+        defaults = {key: type(self).model_fields[key].default for key in ("test_share", "split_seed", "source")}
         return {key: value for key, value in serialize(self).items() if key not in defaults or value != defaults[key]}
 
     @property
@@ -324,9 +325,22 @@ class Recipe(Settings):
     def _names_differ(cls, domains: tuple[DomainChoice, ...]) -> tuple[DomainChoice, ...]:
         names = [domain.name for domain in domains]
         twice = sorted({name for name in names if names.count(name) > 1})
+        sources = [domain.name for domain in domains if domain.source]
+        if len(sources) > 1:
+            raise ValueError(f"a backbone has one source, but {' and '.join(map(repr, sources))} are marked as it")
+        if set(twice) & set(sources):
+            raise ValueError(
+                f"{sources[0]!r} is the source and one of the domains; name it once, as the source or as a domain with "
+                "source = true, or set another name"
+            )
         if twice:
             raise ValueError(f"two domains are called {twice[0]!r}; rename one of them")
         return domains
+
+    @property
+    def source(self) -> str | None:
+        """The name of the domain that the backbone was pretrained on, if it is one of the domains."""
+        return next((domain.name for domain in self.domains if domain.source), None)
 
 
 def _known(value: Number | None, key: str) -> Number:

@@ -84,6 +84,11 @@ def domain_name_problem(name: str) -> str | None:
     )
 
 
+def marked(name: str, source: str | None) -> str:
+    """Return the name of a domain, with a mark if it is the source: the images that the backbone was trained on."""
+    return f"{name} (source)" if name == source else name
+
+
 def _problems(name: str) -> Iterator[str]:
     if not is_utf8(name):
         yield "the name is not valid UTF-8; rename it"

@@ -32,8 +32,9 @@ else:
 
 
 # tables that may be written as the value of one key only
-SHORT = {"backbone": "name", "method": "name", "budget": "kernels"}
+SHORT = {"backbone": "name", "method": "name", "budget": "kernels", "source": "path"}
 PATHS = ("root", "init", "teacher")
+SOURCE = "source"  # a key that only recipes as they are written have: it becomes the first domain
 TRAINED_FIRST = "finetune"  # a teacher that is not a path
 
 
@@ -41,6 +42,8 @@ def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Rec
     """Check a recipe in the form of plain data; relative paths start at `base`."""
     if isinstance(name := content.get("benchmark"), str):
         content = _expand_benchmark(dict(content), find_benchmark(name))
+    has_source = content.get(SOURCE) is not None
+    content = _with_source_first(content)
     try:
         recipe = Recipe.model_validate_json(json.dumps(content, ensure_ascii=False).encode())
     except UnicodeEncodeError as error:
@@ -49,7 +52,7 @@ def parse_recipe(content: Mapping[str, object], base: Path | None = None) -> Rec
             f"the recipe contains a text or path that is not valid UTF-8, at {near!r}; rename it"
         ) from None
     except ValidationError as error:
-        raise _explain(error) from None
+        raise _explain(error, has_source) from None
     except TypeError as error:
         raise RecipeError(f"a recipe may hold text, numbers, lists and tables only: {error}") from None
     try:
@@ -121,8 +124,23 @@ def _expand_benchmark(content: dict[str, object], benchmark: Benchmark) -> dict[
     if isinstance(backbone, Mapping):  # any other type is refused by the validation
         content["backbone"] = sizes = sizes | dict(backbone)
     domains = [dict(domain) if isinstance(domain, Mapping) else {"name": str(domain)} for domain in chosen]
-    content["domains"] = [_benchmark_domain(benchmark, root, sizes["size"], domain) | domain for domain in domains]
+    content["domains"] = [
+        domain
+        if domain.get(SOURCE) and "path" in domain  # need not be a set of the benchmark
+        else _benchmark_domain(benchmark, root, sizes["size"], domain) | domain
+        for domain in domains
+    ]
     return content
+
+
+def _with_source_first(content: Mapping[str, object]) -> dict[str, object]:
+    """Make the source the first of the domains, marked as such."""
+    written = {key: value for key, value in content.items() if key != SOURCE}
+    source, domains = content.get(SOURCE), written.get("domains")
+    if source is None or not isinstance(domains, list | tuple):  # the validation refuses other types of domains
+        return written
+    table = {"path": source} if isinstance(source, str) else source
+    return written | {"domains": [dict(table) | {"source": True} if isinstance(table, Mapping) else table, *domains]}
 
 
 def _benchmark_domain(benchmark: Benchmark, root: str, size: object, domain: Mapping[str, object]) -> dict[str, object]:
@@ -141,7 +159,8 @@ def _benchmark_domain(benchmark: Benchmark, root: str, size: object, domain: Map
 
 def _override(content: dict[str, object], override: str) -> None:
     key, value = parse_assignment(override, "training.epochs=5")
-    if key in PATHS and value != TRAINED_FIRST:  # relative to the working directory, not to the recipe
+    is_source = key in (SOURCE, f"{SOURCE}.path") and isinstance(value, str) and not value.startswith(NO_FOLDERS)
+    if is_source or (key in PATHS and value != TRAINED_FIRST):  # relative to the working directory, not to the recipe
         value = str(Path(str(value)).expanduser().absolute())
     *tables, last = key.split(".")
     for depth, table in enumerate(tables):
@@ -185,10 +204,21 @@ def with_absolute_paths(recipe: Recipe, base: Path) -> Recipe:
         backbone = backbone.model_copy(update={"name": _absolute(base, backbone.name)})
     if backbone.original not in (None, "pretrained"):
         backbone = backbone.model_copy(update={"original": _absolute(base, str(backbone.original))})
+    _refuse_two_uses_of_the_source(domains)
     paths = {key: _absolute(base, path) for key in PATHS if (path := getattr(recipe, key))}
     if recipe.teacher == TRAINED_FIRST:
         del paths["teacher"]
     return recipe.model_copy(update={"domains": domains, "backbone": backbone, **paths})
+
+
+def _refuse_two_uses_of_the_source(domains: Sequence[DomainChoice]) -> None:
+    """Refuse a domain with the images of the source; all sets of the Decathlon share one path."""
+    for source in (domain for domain in domains if domain.source and domain.layout != "decathlon"):
+        for domain in domains:
+            if domain is not source and domain.path == source.path:
+                raise RecipeError(
+                    f"{domain.path} is the source and also the domain {domain.name!r}; remove it from one of them"
+                )
 
 
 def _absolute(base: Path, path: str) -> str:
@@ -198,14 +228,15 @@ def _absolute(base: Path, path: str) -> str:
     return absolute
 
 
-def _explain(error: ValidationError) -> RecipeError | UnknownNameError:
+def _explain(error: ValidationError, has_source: bool) -> RecipeError | UnknownNameError:
     first, *others = error.errors()
     if first["type"] == "extra_forbidden":
-        key = ".".join(map(str, first["loc"]))
-        return UnknownNameError("recipe key", key, _known_keys(first["loc"][:-1]), "docs/recipes.md lists all keys")
+        written = _as_written(first["loc"], has_source)
+        key = ".".join(map(str, written))
+        return UnknownNameError("recipe key", key, _known_keys(written[:-1]), "docs/recipes.md lists all keys")
     # pydantic appends the branch of a union, such as literal['learned'], which is not a key
     loc = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
-    where = ".".join(map(str, loc))
+    where = ".".join(map(str, _as_written(loc, has_source)))
     if first["type"] == "missing":
         return RecipeError(f"the recipe lacks the key {where!r}")
     branches = [other for other in others if list(other["loc"][: len(loc)]) == loc]
@@ -215,10 +246,21 @@ def _explain(error: ValidationError) -> RecipeError | UnknownNameError:
     return RecipeError(f"recipe key {where!r}: {message}{got}")
 
 
+def _as_written(loc: Sequence[str | int], has_source: bool) -> Sequence[str | int]:
+    """Return the place of an error in the recipe as it was written, where the source is not among the domains."""
+    match loc:
+        case ["domains", 0, *rest] if has_source:
+            return [SOURCE, *rest]
+        case ["domains", int(number), *rest] if has_source:
+            return ["domains", number - 1, *rest]
+    return loc
+
+
 def _known_keys(parents: Sequence[str | int]) -> list[str]:
     models: dict[str, type[Settings]] = {
         "backbone": BackboneChoice,
         "domains": DomainChoice,
+        SOURCE: DomainChoice,
         "budget": Budget,
         "sharing": Sharing,
         "training": Training,
@@ -226,7 +268,7 @@ def _known_keys(parents: Sequence[str | int]) -> list[str]:
     }
     prefix = "".join(f"{part}." for part in parents)
     model = models[str(parents[0])] if parents else Recipe
-    return [prefix + name for name in model.model_fields]
+    return [prefix + name for name in (*model.model_fields, *(() if parents else (SOURCE,)))]
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, object]:

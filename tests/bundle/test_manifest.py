@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.graph.operations import Graph
 from prunus.images import Preprocess
-from tests.makers.graph_bundles import convolution, make_graph
+from tests.makers.graph_bundles import convolution, make_graph, random_bundle, varied_graph
 
 ENTRY = DomainEntry(classes=("x",), preprocess=Preprocess(size=8, resize=8, mean=(0, 0, 0), std=(1, 1, 1)))
 
@@ -41,3 +41,15 @@ def test_an_unknown_key_is_refused_and_a_manifest_cannot_be_changed() -> None:
         Manifest.model_validate_json(manifest.model_dump_json().replace('"dense_bytes"', '"colour":1,"dense_bytes"'))
     with pytest.raises(ValidationError, match="frozen"):
         manifest.backbone = "c"
+
+
+@pytest.mark.parametrize("recipe", [None, 3, {"domains": 3}, {"domains": [3]}, {"domains": [{"source": True}]}])
+def test_a_file_that_records_anything_else_has_no_source(recipe: object) -> None:
+    manifest = random_bundle(varied_graph(0), 12, ("birds", "flowers")).manifest
+    assert manifest.model_copy(update={"provenance": {"recipe": recipe}}).source is None
+
+
+def test_the_source_of_a_file_is_one_of_its_domains() -> None:
+    manifest = random_bundle(varied_graph(0), 12, ("birds", "flowers")).manifest
+    choices = [{"name": "gone", "source": True}, {"name": "flowers", "source": True}]
+    assert manifest.model_copy(update={"provenance": {"recipe": {"domains": choices}}}).source == "flowers"

@@ -63,3 +63,14 @@ def test_a_benchmark_with_another_domain_is_no_benchmark() -> None:
 def test_a_file_without_a_recipe_records_the_addition_alone() -> None:
     assert names({"recipe": RECIPE}) == ["a", "b"]
     assert set(record_addition({}, "cars", OWN)) == {"added"}
+
+
+def test_the_source_stays_marked_until_it_is_removed() -> None:
+    domains = [{"name": "a", "path": "a", "source": True}, {"name": "b", "path": "b"}]
+    marked = ORIGIN | {"recipe": RECIPE | {"domains": domains}}
+    assert parse_recipe(record_addition(marked, "cars", OWN)["recipe"]).source == "a"
+    again = OWN | {"recipe": OWN["recipe"] | {"domains": [{"name": "a", "path": "other"}]}}
+    replaced = parse_recipe(record_addition(marked, "a", again)["recipe"])
+    assert (replaced.source, replaced.domains[0].path) == ("a", "other")
+    assert parse_recipe(record_removal(marked, "b")["recipe"]).source == "a"
+    assert parse_recipe(record_removal(marked, "a")["recipe"]).source is None

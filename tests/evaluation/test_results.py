@@ -174,3 +174,14 @@ def test_results_by_class_are_kept_where_they_are_known() -> None:
     assert dumped["a"]["by_class"]["classes"][0] == {"name": "x", "images": 4, "correct": 3}
     assert dumped["a"]["by_class"]["confusions"] == [{"truth": "x", "predicted": "y", "images": 1}]
     assert "by_class" not in dumped["b"]
+
+
+def test_with_the_source_among_the_domains_nothing_else_is_counted() -> None:
+    domains = [{"name": "a", "path": "a", "source": True}, {"name": "b", "path": "b"}]
+    results = evaluation_of(_subject(domains=domains), "test", ANSWERS)
+    assert results.source == "a"
+    assert results.params_ratio_with_source == pytest.approx((32 * (63 + 8) + 64 + 80) / DENSE_BITS)
+    assert results.macs_ratio_with_source == pytest.approx((MACS["a"] + MACS["b"]) / 2 / DENSE_MACS)
+    without = evaluation_of(_subject(), "test", ANSWERS)
+    assert without.source is None
+    assert (results.params_ratio, results.stored_bytes) == (without.params_ratio, without.stored_bytes)

@@ -101,3 +101,15 @@ def test_no_torch_is_needed_for_a_card(model: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "## Limits" in done.stdout
+
+
+def test_the_card_names_the_source(bundle: Bundle, tmp_path: Path) -> None:
+    origin = bundle.manifest.provenance
+    recipe = origin["recipe"] | {"domains": [{"name": "birds", "path": "birds", "source": True}]}
+    manifest = bundle.manifest.model_copy(update={"provenance": origin | {"recipe": recipe}})
+    write_bundle(tmp_path / "s.prunus", Bundle(manifest, bundle.arrays))
+    text = prunus.card(tmp_path / "s.prunus")
+    assert "| birds (source) | 3 |" in text
+    assert "pretrained on birds, the source" in text
+    write_bundle(tmp_path / "m.prunus", bundle)
+    assert "source" not in prunus.card(tmp_path / "m.prunus")

@@ -159,3 +159,10 @@ def test_a_sweep_shows_sizes_and_no_scores(seeded: Comparison) -> None:
     lines = to_markdown(Sweep.model_validate(dict(seeded))).splitlines()
     assert lines[0] == "| method | FLOP | Params | a_b | s | mean | MB |"
     assert lines[2].endswith("| 71.0 ± 1.0 | 2.00 ± 1.00 |")
+
+
+def test_the_source_is_marked_in_the_header(comparison: Comparison) -> None:
+    marked = comparison.model_copy(update={"source": "s"})
+    assert to_markdown(marked).startswith("| method | FLOP | Params | a_b | s (source) | mean |")
+    assert to_csv(marked) == to_csv(comparison)  # a column has the name of its domain
+    assert "(source)" not in to_markdown(comparison)

@@ -35,3 +35,9 @@ def test_what_training_decides_is_shown_as_unknown() -> None:
     lines = _lines(PLAN.model_copy(update={"model_bytes": None, "bytes_by_part": {}, "limits": (), "binding": None}))
     assert "file unknown 2.728 MB -" in lines
     assert not any("limit" in line or "part of the file" in line for line in lines)
+
+
+def test_the_source_is_marked() -> None:
+    console = Console(width=120, file=io.StringIO(), record=True)
+    console.print(plan_view(PLAN.model_copy(update={"source": "birds"})))
+    assert "birds (source)" in console.export_text()

@@ -144,3 +144,15 @@ def test_a_skipped_domain_is_named_above_the_table() -> None:
 
 def test_without_a_model_file_the_counted_bytes_are_shown() -> None:
     assert "0.88 MB" in _text(results_view(_evaluation(model_bytes=None)))
+
+
+def test_the_source_is_marked_and_counted_once() -> None:
+    ratios = {"params_ratio_with_source": 1.5, "macs_ratio_with_source": 0.7}
+    text = _text(results_view(_evaluation(source="birds", **ratios), explain=True))
+    assert _row(text, "birds (source)")[1] == "90.0 %"
+    assert "the source is one of the domains (birds)" in text
+    assert "unpruned source" not in text
+    apart = " ".join(_text(results_view(_evaluation(**ratios), explain=True)).split())
+    assert "(source)" not in apart
+    assert "share including an unpruned source domain: 150.0 %" in apart
+    assert "mean including an unpruned source domain: 70.0 %" in apart

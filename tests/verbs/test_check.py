@@ -49,3 +49,23 @@ def test_a_domain_of_a_folder_cannot_be_passed_too(make_domain: Callable[..., Pa
         prunus.check("data", domains={"shades": prunus.OwnDomain(pictures(8), classes=CLASSES)})
     with pytest.raises(DataError, match="must be a torch dataset"):
         prunus.check(recipe, domains={"cars": 3})  # type: ignore[dict-item]
+
+
+def test_the_source_of_a_recipe_is_checked_too(make_domain: Callable[..., Path]) -> None:
+    source, domain = make_domain("imagenet"), make_domain("birds")
+    (source / "train" / "a" / "bad.png").write_bytes(b"no image")
+    recipe = leaf_recipe(domains=[str(domain)], source=str(source))
+    report = prunus.check(recipe)
+    assert [summary.name for summary in report.domains] == ["imagenet", "birds"]
+    assert [(finding.level, finding.domain) for finding in report.findings] == [("error", "imagenet")]
+
+
+def test_a_source_beside_a_benchmark_is_checked_too(make_domain: Callable[..., Path]) -> None:
+    source, flowers = make_domain("photos"), make_domain("flowers")
+    (source / "train" / "a" / "bad.png").write_bytes(b"no image")
+    content = {"benchmark": "imagenet_to_sketch", "root": str(flowers.parent), "domains": ["flowers"]}
+    report = prunus.check(prunus.parse_recipe(content | {"backbone": "wrn14_2", "source": str(source)}))
+    assert [summary.name for summary in report.domains] == ["flowers", "photos"]
+    assert ("error", "photos") in {(finding.level, finding.domain) for finding in report.findings}
+    without = prunus.check(prunus.parse_recipe(content | {"backbone": "wrn14_2"}))
+    assert [summary.name for summary in without.domains] == ["flowers"]

@@ -73,6 +73,15 @@ class Manifest(ManifestPart):
         channels, height, width = self.shapes[-1]
         return channels * height * width
 
+    @property
+    def source(self) -> str | None:
+        """Return the domain that the backbone was pretrained on, if the file records that it is one of its domains."""
+        recipe = self.provenance.get("recipe")
+        choices = recipe.get("domains") if isinstance(recipe, dict) else None
+        listed = choices if isinstance(choices, list) else ()  # a file from elsewhere may record anything
+        marked = [choice.get("name") for choice in listed if isinstance(choice, dict) and choice.get("source") is True]
+        return next((name for name in self.domains if name in marked), None)
+
     @cached_property
     def convs(self) -> dict[str, ConvEntry]:
         """Return every convolution layer by its name, in the order of the graph."""

@@ -141,6 +141,8 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     console = plain_console()
     domains = list(inspection.domains)
     say(f"{model}: {inspection.backbone}, {inspection.dtype}, {plural(len(domains), 'domain')}")
+    if inspection.source:
+        console.print(plain_text(f"source (the backbone was pretrained on it): {inspection.source}"))
     titles = _titles([shown(name) for name in domains], console.width)
     if titles != domains:
         named = ", ".join(f"{title} {name}" for title, name in zip(titles, domains, strict=True))

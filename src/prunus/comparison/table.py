@@ -64,6 +64,7 @@ def _table(entries: Sequence[Entry], outcome: Outcome, recipe: Recipe, split: st
         rows=tuple(over_seeds(rows) for rows in groups.values()),
         failed=outcome.failed,
         unmeasured=unmeasured,
+        source=recipe.source,
     )
 
 

@@ -60,6 +60,10 @@ class CheckReport:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
 
+    def __add__(self, other: "CheckReport") -> "CheckReport":
+        """Return the content of two reports as one."""
+        return CheckReport(self.domains + other.domains, self.findings + other.findings, self.notes + other.notes)
+
     @property
     def has_errors(self) -> bool:
         """Return whether there is an error."""

@@ -28,7 +28,7 @@ def record_addition(provenance: Provenance, name: str, own: Provenance, grown: f
         return changed
     recipe = {key: value for key, value in rest["recipe"].items() if key not in ("benchmark", "root")}
     domains = [*recipe["domains"]]
-    domains.insert(place, choice)
+    domains.insert(place, choice | ({"source": True} if name == _source(provenance) else {}))
     return changed | {"recipe": _grown(recipe, grown) | {"domains": domains}}
 
 
@@ -43,6 +43,12 @@ def record_removal(provenance: Provenance, name: str) -> Provenance:
         domains = [domain for domain in recipe["domains"] if domain["name"] != name]
         changed["recipe"] = recipe | {"domains": domains} | _without_limit(recipe, name)
     return changed
+
+
+def _source(provenance: Provenance) -> str | None:
+    """Return the domain that the backbone was pretrained on: it stays the source if it is trained again."""
+    choices = provenance.get("recipe", {}).get("domains", ())
+    return next((choice["name"] for choice in choices if choice.get("source")), None)
 
 
 def _without_limit(recipe: Mapping[str, Any], name: str) -> Content:

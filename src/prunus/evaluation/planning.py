@@ -93,6 +93,7 @@ def plan_recipe(recipe: Recipe) -> Plan:
         epochs=recipe.training.num_epochs,
         steps=_steps(recipe, images),
         notes=(*backbone.notes, *measured.notes),
+        source=recipe.source,
     )
 
 

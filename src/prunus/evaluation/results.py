@@ -61,6 +61,7 @@ def _evaluation(
     method = method_traits(recipe)
     accuracies = [domain.accuracy for domain in domains.values()]
     limits = limits_used(recipe, costs, subject.model_bytes)
+    is_source_apart = recipe.source is None  # served by the unpruned backbone, which is kept beside the domains
     return Evaluation(
         method=method.name,
         options=method.options,
@@ -76,9 +77,9 @@ def _evaluation(
         intersection=costs.intersection(),
         sparsity=costs.sparsity(),
         params_ratio=costs.params_ratio(),
-        params_ratio_with_source=costs.params_ratio(with_source=True),
+        params_ratio_with_source=costs.params_ratio(with_source=is_source_apart),
         macs_ratio=costs.mean_macs_ratio(),
-        macs_ratio_with_source=costs.mean_macs_ratio(with_source=True),
+        macs_ratio_with_source=costs.mean_macs_ratio(with_source=is_source_apart),
         dense_macs=costs.dense_macs(),
         model_bytes=subject.model_bytes,
         stored_bytes=costs.stored_bytes(),
@@ -87,6 +88,7 @@ def _evaluation(
         budget_kept=None if limits is None else all(limit.kept for limit in limits),
         limits=limits or (),
         unmeasured=unmeasured,
+        source=recipe.source,
     )
 
 

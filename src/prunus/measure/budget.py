@@ -92,7 +92,10 @@ class Plan(Result):
         binding: name of the limit that is used most; None where the whole network is within all limits.
         steps: of all epochs.
         notes: sentences for the user.
+        source: name of the domain that the backbone was pretrained on; None if it is not one of the domains.
     """
+
+    added = ("source",)
 
     backbone: str
     method: str
@@ -112,3 +115,4 @@ class Plan(Result):
     epochs: int
     steps: int
     notes: tuple[str, ...]
+    source: str | None = None

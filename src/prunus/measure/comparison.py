@@ -77,9 +77,10 @@ class Comparison(Result):
         settings: the recipe without its domains, method, sharing loss and budget.
         failed: name of a run -> why it could not be trained.
         unmeasured: domains without labelled images in this split -> why they were skipped.
+        source: name of the domain that the backbone was pretrained on; None if it is not one of the domains.
     """
 
-    added = ("unmeasured",)
+    added = ("unmeasured", "source")
 
     domains: tuple[str, ...]
     backbone: str
@@ -88,6 +89,7 @@ class Comparison(Result):
     rows: tuple[ComparisonRow, ...]
     failed: dict[str, str] = Field(default_factory=dict)
     unmeasured: dict[str, str] = Field(default_factory=dict)
+    source: str | None = None
 
 
 class Sweep(Comparison):

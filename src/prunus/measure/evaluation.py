@@ -63,9 +63,13 @@ class Evaluation(Result):
         baselines: other models that were measured with the run for comparison.
         seconds: training time, in the results that a run folder holds.
         recipe: the recipe as it was trained, in the results that a run folder holds.
+        source: name of the domain that the backbone was pretrained on; None if it is not one of the domains.
+        params_ratio_with_source: with the unpruned backbone beside the domains, which serves the source; the same as
+            `params_ratio` if the source is one of the domains.
+        macs_ratio_with_source: mean over domains and the unpruned source; the same as `macs_ratio` likewise.
     """
 
-    added = ("budget_kept", "limits", "unmeasured", "baselines", "example", "seconds", "recipe")
+    added = ("budget_kept", "limits", "unmeasured", "baselines", "example", "seconds", "recipe", "source")
 
     method: str
     options: dict[str, JsonValue] = Field(default_factory=dict)
@@ -96,6 +100,7 @@ class Evaluation(Result):
     example: Example | None = None
     seconds: Amount | None = None
     recipe: dict[str, JsonValue] | None = None
+    source: str | None = None
 
     @property
     def accuracies(self) -> dict[str, float]:

@@ -49,7 +49,10 @@ class Inspection(Result):
         domains: name -> number of classes.
         sharing: of two domains, kernels that both use / kernels that either uses.
         bytes_by_part: adds up to the size of the file.
+        source: name of the domain that the backbone was pretrained on; None if it is not one of the domains.
     """
+
+    added = ("source",)
 
     backbone: str
     dtype: DType
@@ -58,6 +61,7 @@ class Inspection(Result):
     sharing: dict[str, dict[str, Share]]
     bytes_by_part: dict[str, int]
     provenance: dict[str, JsonValue]
+    source: str | None = None
 
 
 def inspect_file(path: Path) -> Inspection:
@@ -82,6 +86,7 @@ def inspect_file(path: Path) -> Inspection:
         sharing=bundle_sharing(bundle),
         bytes_by_part=bytes_by_part(path),
         provenance=bundle.manifest.provenance,
+        source=bundle.manifest.source,
     )
 
 

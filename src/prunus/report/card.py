@@ -9,7 +9,7 @@ from prunus.amounts import plural
 from prunus.bundle.bundle import Bundle
 from prunus.images import Preprocess
 from prunus.measure.cost import CostReport
-from prunus.names import shown, shown_lines
+from prunus.names import marked, shown, shown_lines
 from prunus.report.recipe import shown_recipe
 from prunus.report.tables import megabytes, percent
 
@@ -81,9 +81,10 @@ def _head(card: Card) -> str:
 
 
 def _domains(card: Card) -> str:
+    source = card.bundle.manifest.source
     rows = [
         (
-            escape(name),
+            marked(escape(name), source and escape(source)),
             str(len(entry.classes)),
             percent(card.costs.usage(name)),
             percent(card.costs.macs_ratio(name)),
@@ -91,7 +92,14 @@ def _domains(card: Card) -> str:
         )
         for name, entry in card.bundle.manifest.domains.items()
     ]
-    return f"## Domains\n\n{_table(('domain', 'classes', 'kernels used', 'MACs', 'class names'), rows, last='---')}"
+    note = (
+        f"\n\nThe backbone was pretrained on {escape(source)}, the source. It is one of the domains, pruned like the "
+        "others, so the unpruned backbone is not needed for it."
+        if source
+        else ""
+    )
+    table = _table(("domain", "classes", "kernels used", "MACs", "class names"), rows, last="---")
+    return f"## Domains\n\n{table}{note}"
 
 
 def _images(card: Card) -> str:

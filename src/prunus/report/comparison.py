@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Group
 
 from prunus.measure.comparison import Comparison, ComparisonRow, Sweep
-from prunus.names import shown
+from prunus.names import marked, shown
 from prunus.terminal import PlainTable, plain_text
 
 OVER = "*"
@@ -149,7 +149,7 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
     most = max((len(row.seeds) for row in comparison.rows), default=0)
     scores = {} if isinstance(comparison, Sweep) else SCORES
     size = ["MB"] if isinstance(comparison, Sweep) else []
-    rows = [["method", "FLOP", "Params", *map(shown, comparison.domains), "mean", *size, *scores]]
+    rows = [["method", "FLOP", "Params", *_titles(comparison), "mean", *size, *scores]]
     for row in comparison.rows:
         label = row_label(row) + (f" (n = {len(row.seeds)})" if len(row.seeds) < most else "")
         costs = [_cell(row, "macs_ratio", "{:.3f}"), _cell(row, "params_ratio", "{:.2f}")]
@@ -169,6 +169,10 @@ def table_notes(comparison: Comparison) -> list[str]:
         notes.append(f"mean ± standard deviation over the seeds {listed} (n = {len(seeds)})")
     notes += [f"skipped: {shown(reason)}" for reason in comparison.unmeasured.values()]
     return notes
+
+
+def _titles(comparison: Comparison) -> list[str]:
+    return [marked(shown(name), comparison.source) for name in comparison.domains]
 
 
 def _cell(row: ComparisonRow, key: str, form: str, factor: float = 1.0) -> str:

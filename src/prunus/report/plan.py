@@ -4,6 +4,7 @@ from rich.console import Group
 
 from prunus.amounts import plural, write_bytes
 from prunus.measure.budget import Plan, in_words
+from prunus.names import marked
 from prunus.report.tables import percent
 from prunus.terminal import PlainTable, plain_text
 
@@ -43,7 +44,7 @@ def _domains(plan: Plan) -> PlainTable:
     table = _table("domain", "classes", "training images", "MACs per image, at most", "of dense")
     for name, domain in plan.domains.items():
         counts = (f"{count:,}" for count in (domain.classes, domain.images, domain.macs))
-        table.add_row(name, *counts, percent(domain.macs_ratio))
+        table.add_row(marked(name, plan.source), *counts, percent(domain.macs_ratio))
     return table
 
 

@@ -6,6 +6,7 @@ from prunus.amounts import plural
 from prunus.catalog import find_described
 from prunus.measure.budget import in_words
 from prunus.measure.evaluation import Evaluation
+from prunus.names import marked
 from prunus.report.comparison import SCORES
 from prunus.terminal import PlainTable, plain_text
 
@@ -48,7 +49,7 @@ def _table(results: Evaluation, baseline: Evaluation | None) -> PlainTable:
     table = PlainTable("domain", "accuracy", "frozen features", "kernels used", "computation")
     for name, domain in results.domains.items():
         shares = (domain.accuracy, frozen.get(name), domain.usage, domain.macs_ratio)
-        table.add_row(name, *map(percent, shares))
+        table.add_row(marked(name, results.source), *map(percent, shares))
     table.add_section()
     mean_frozen = sum(frozen.values()) / len(frozen) if len(frozen) == len(usages) else None
     means = (results.mean_accuracy, mean_frozen, sum(usages) / len(usages), results.macs_ratio)
@@ -129,10 +130,17 @@ def _explanations(results: Evaluation) -> list[str]:
         "frozen features: accuracy of a linear classifier on the unchanged backbone",
         "kernels used: share of the backbone's 2-D kernels; any domain: kernels that at least one domain uses",
         f"computation: share of the backbone's {results.dense_macs / 1e6:.1f} M convolution MACs per image; "
-        f"mean including an unpruned source domain: {percent(results.macs_ratio_with_source)}",
+        + _with_source(results, results.macs_ratio_with_source, "mean"),
         f"parameters: {percent(results.params_ratio)} of the backbone's convolution weights "
-        "(weights that any domain uses, plus 1 bit per switch and domain)",
+        "(weights that any domain uses, plus 1 bit per switch and domain); "
+        + _with_source(results, results.params_ratio_with_source, "share"),
         f"sparsity (kernels that no domain uses, mean over layers): {percent(results.sparsity)}; "
         f"kernels that all domains use: {percent(results.intersection)}",
         "size: with all norms and classifiers; that of the dense backbone is without them",
     ]
+
+
+def _with_source(results: Evaluation, ratio: float | None, what: str) -> str:
+    if results.source:
+        return f"the source is one of the domains ({results.source})"
+    return f"{what} including an unpruned source domain: {percent(ratio)}"

@@ -42,7 +42,9 @@ def check(
 
 def _check_recipe(recipe: Recipe, on_image: OnImage, domains: Domains | None) -> CheckReport:
     if recipe.benchmark and recipe.root:
-        return _check_benchmark(recipe.root, recipe.benchmark, on_image)
+        report = _check_benchmark(recipe.root, recipe.benchmark, on_image)
+        beside = recipe.model_copy(update={"domains": tuple(d for d in recipe.domains if d.layout == "folders")})
+        return report + check_folders(_places(beside), None, on_image) if beside.domains else report
     own = Own(domains=domains)
     with own.passed(None):
         return check_folders(_places(own.in_recipe(recipe)), None, on_image)

@@ -54,12 +54,13 @@ class Board:
     split: str
     domains: tuple[str, ...]
     entries: tuple[Entry, ...]
+    source: str | None = None
 
     @property
     def comparison(self) -> Comparison:
         """Return the board as a comparison."""
         rows = tuple(entry.row for entry in self.entries)
-        return Comparison(domains=self.domains, backbone=self.backbone, split=self.split, rows=rows)
+        return Comparison(domains=self.domains, backbone=self.backbone, split=self.split, rows=rows, source=self.source)
 
     @property
     def has_feature_extractor(self) -> bool:
@@ -107,7 +108,13 @@ def _board(runs: Sequence[ReportedRun], anchors: dict[str, str]) -> Board:
         Entry(run, row, anchors[run.name], tuple(cost for cost, front in fronts.items() if index in front))
         for index, (run, row) in enumerate(zip(runs, rows, strict=True))
     )
-    return Board(first.backbone, first.split, tuple(first.domains), entries)
+    return Board(first.backbone, first.split, tuple(first.domains), entries, _common_source(runs))
+
+
+def _common_source(runs: Sequence[ReportedRun]) -> str | None:
+    """Return the source of all runs; None if they do not agree."""
+    sources = {run.results.source for run in runs}
+    return sources.pop() if len(sources) == 1 else None
 
 
 def _order(run: ReportedRun) -> tuple[bool, bool, str, float, str]:

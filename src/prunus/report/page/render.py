@@ -13,7 +13,7 @@ from prunus.amounts import plural
 from prunus.catalog import find_described
 from prunus.errors import MissingExtraError
 from prunus.measure.by_class.confusion import MOST_MISTAKES
-from prunus.names import shown
+from prunus.names import marked, shown
 from prunus.report.comparison import FIRST_DOMAIN, OVER, OVER_NOTE, SCORES, table_cells
 from prunus.report.page.board import COSTS, Board, Entry, cost_of, make_boards
 from prunus.report.page.board_figures import board_figures
@@ -180,11 +180,15 @@ def _show_board(number: int, board: Board) -> dict[str, object]:
         "has_front": any(key.name == "Pareto front" for drawing in drawings.values() for key in drawing.keys),
         "has_scores": has_scores,
         "groups": groups,
-        "header": ["method", "mean", *reversed(COSTS.values()), *board.domains, *scores],
+        "header": ["method", "mean", *reversed(COSTS.values()), *_titles(board), *scores],
         "rows": list(zip(board.entries, _cells(board, len(scores)), strict=True)),
         "over_note": f"{OVER_NOTE}." if any(entry.label.endswith(OVER) for entry in board.entries) else "",
         "has_feature_extractor": board.has_feature_extractor,
     }
+
+
+def _titles(board: Board) -> list[str]:
+    return [marked(name, board.source) for name in board.domains]
 
 
 def _cells(board: Board, scores: int) -> list[list[str]]:
