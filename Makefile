@@ -58,12 +58,15 @@ setup: $(READY)
 # build isolation would download others, without hashes. Only the project itself is installed without one.
 $(READY): requirements.txt pyproject.toml samples/pyproject.toml $(wildcard native/*) | $(UV)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
+	@echo "installing the pinned packages into .venv (a few minutes the first time)"
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.txt
+	@echo "building the native engine and installing Prunus (about a minute)"
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable samples
 	touch $@
 
 # uv selects matching builds of torch and torchvision; if it is missing, a private copy is installed
 .uv/bin/uv:
+	@echo "installing uv, which installs the packages, into .uv"
 	$(PYTHON) -m venv .uv
 	.uv/bin/pip install --quiet --require-hashes -r requirements-uv.txt
 

@@ -191,7 +191,7 @@ def test_a_truncated_file_is_refused_by_its_name(format_name: str) -> None:
 
 @pytest.mark.parametrize("content", [b"not an image", encode(Image.new("L", (2, 2)), "TGA")], ids=["text", "tga"])
 def test_a_file_of_another_kind_is_refused_with_the_known_formats(content: bytes) -> None:
-    with pytest.raises(DataError, match="none of JPEG, PNG, WEBP, BMP, PPM, TIFF, GIF"):
+    with pytest.raises(DataError, match="none of JPEG, PNG, WebP, BMP, PPM, TIFF, GIF"):
         read_image(content)
 
 

@@ -101,7 +101,8 @@ def _initialise(folder: Path, prunus: Prunus) -> None:
     assert f"{ART}: class folders without splits" in output
     assert f"{BIRDS}: split folders archive/images/Testing, archive/images/Train, archive/images/valid" in output
     commands = [line.strip() for line in output.splitlines() if line.startswith("  prunus ")]
-    assert [command.split()[1] for command in commands] == ["check", "train", "evaluate", "report", "prune", "predict"]
+    steps = ["check", "plan", "train", "evaluate", "report", "prune", "predict"]
+    assert [command.split()[1] for command in commands] == steps
     assert Path(shlex.split(commands[-1])[3]).is_file()
     assert (folder / "recipe.toml").read_text().count("[[domains]]") == 3
 

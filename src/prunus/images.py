@@ -21,6 +21,7 @@ from prunus.reading import read_stream
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".gif"})
 UPLOAD_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM")  # what a service reads from strangers
 FORMATS = (*UPLOAD_FORMATS, "TIFF", "GIF")
+SPELLED = {"WEBP": "WebP"}  # Pillow's name of a format -> its name, where they differ
 TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 CROP_COUNTS = (1, 5, 10)
 MAX_FILE_BYTES = 256 * 2**20  # no photograph's file is larger
@@ -147,7 +148,7 @@ def _orientation(image: Image.Image) -> int:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
-        return f"it is none of {', '.join(FORMATS)}"
+        return f"it is none of {', '.join(SPELLED.get(name, name) for name in FORMATS)}"
     return str(error) or type(error).__name__
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from prunus.cli.app import app
 from prunus.errors import DataError, RecipeError, TrainingError
 from prunus.measure.comparison import Comparison, Sweep
+from prunus.methods.table import METHODS
 from tests.makers.comparison_rows import ROW
 
 TEN = ",".join(["50"] * 10)
@@ -176,3 +177,22 @@ def test_accuracies_and_results_that_cannot_be_scored_are_refused(arguments: lis
     result = _score(*arguments)
     assert isinstance(result.exception, DataError)
     assert message in str(result.exception)
+
+
+def test_methods_are_listed_briefly_and_described_by_name() -> None:
+    brief = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "80"}).stdout
+    assert all(f" {name} " in brief for name in METHODS)
+    assert len(brief.splitlines()) <= 2 * len(METHODS) + 8
+    assert "Wallingford" not in brief
+    described = CliRunner().invoke(app, ["methods", "taps"], env={"COLUMNS": "200"}).stdout
+    for words in ("Wallingford et al., CVPR 2022", "taps: sparsity = 1.0", "the weights of the selected layers"):
+        assert words in described
+    assert "piggyback" not in described
+    explained = CliRunner().invoke(app, ["methods", "--explain"], env={"COLUMNS": "200"}).stdout
+    assert "Wallingford" in explained
+    assert "Mallya" in explained
+
+
+def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
+    refused = CliRunner().invoke(app, ["methods", "tapss"])
+    assert "unknown method 'tapss'; did you mean 'taps'? known: taps, " in str(refused.exception)

@@ -114,7 +114,7 @@ def test_any_folder_name_is_written_so_that_it_is_read_again(folder: str) -> Non
 
 def test_commands_can_be_typed_as_they_are() -> None:
     commands = next_commands(survey(), Path("my recipe.toml"))
-    assert commands[0] == "prunus check 'my recipe.toml'"
+    assert commands[:2] == ["prunus check 'my recipe.toml'", "prunus plan 'my recipe.toml'"]
     assert commands[-1] == "prunus predict model.prunus '/data/birds/test/owl/0 1.png' --domain birds"
 
 

@@ -7,7 +7,7 @@ from rich.console import Console, Group
 
 from prunus.amounts import plural
 from prunus.measure.evaluation import Evaluation
-from prunus.report.tables import megabytes, percent, results_view
+from prunus.report.tables import file_size, megabytes, percent, results_view
 from tests.makers.run_folders import results
 
 
@@ -33,6 +33,9 @@ def _row(text: str, name: str) -> list[str]:
         (percent(0.5, 0), "50 %"),
         (percent(None), "-"),
         (megabytes(2_345_678), "2.35 MB"),
+        (file_size(2_345_678), "2.35 MB"),
+        (file_size(100_000), "0.10 MB"),
+        (file_size(1_234), "1.2 kB"),
         (plural(1, "run"), "1 run"),
         (plural(0, "run"), "0 runs"),
     ],

@@ -25,7 +25,7 @@ def test_the_written_recipe_names_the_domains_that_were_found(make_domain: MakeD
         ("flowers", str(tmp_path / "data" / "flowers")),
     ]
     assert [domain.images["train"] for domain in written.domains] == [18, 18]
-    assert written.next_commands[1] == f"prunus train {written.path} --out runs/first"
+    assert written.next_commands[2] == f"prunus train {written.path} --out runs/first"
     assert written.splits == recipe.training.splits == "train+validation"
 
 

@@ -113,7 +113,7 @@ def _speeds(results: Benchmark, threads: int) -> PlainTable:
             continue
         gain = gains.get(speed.domain or "") if speed.engine == "Prunus" else None
         times = (_short(speed.latency.median_ms), _short(speed.latency.p95_ms), f"{speed.images_per_second:,.0f}")
-        earned = (f"{gain.speed_up:.2f} x", f"{gain.realised:.0%}") if gain else ("", "")
+        earned = (f"{gain.speed_up:.2f} x", percent(gain.realised, 0)) if gain else ("", "")
         table.add_row(speed.engine, speed.domain or "", *times, *earned)
     if not gains:  # nothing to compare with
         del table.columns[-2:]
@@ -121,7 +121,7 @@ def _speeds(results: Benchmark, threads: int) -> PlainTable:
         mean_speed_up = sum(gain.speed_up for gain in gains.values()) / len(gains)
         mean_realised = sum(gain.realised for gain in gains.values()) / len(gains)
         table.add_section()
-        table.add_row("Prunus", "mean", "", "", "", f"{mean_speed_up:.2f} x", f"{mean_realised:.0%}")
+        table.add_row("Prunus", "mean", "", "", "", f"{mean_speed_up:.2f} x", percent(mean_realised, 0))
     return table
 
 

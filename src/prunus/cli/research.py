@@ -21,12 +21,14 @@ from prunus.report.tables import percent
 from prunus.terminal import plain_console
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from prunus.catalog import MethodDescription
     from prunus.measure.comparison import Comparison
     from prunus.report.paper_tables import RecomputedRow
 
-METHOD_COLUMNS = ("method", "what it does, and its paper", "a domain adds", "Params", "MACs")
+METHOD_COLUMNS = ("method", "what it does", "Params")
+ALL_METHOD_COLUMNS = ("method", "what it does, and its paper", "a domain adds", "Params", "MACs")
 BUDGETS_HELP = "--budgets must be numbers separated by commas, such as 1,0.5,0.25"
 Seeds = Annotated[
     str | None, typer.Option(help="Seeds to repeat every training run with, as in 0,1,2.", show_default="the recipe's")
@@ -35,26 +37,51 @@ Split = Annotated[str, typer.Option(help="Images to measure on: test, validation
 PAPER_COLUMNS = ("method", "S", "±", "S_O", "± %", "S_P", "± %", "S_E", "± %")
 
 
-def methods(explain: Explain = False, as_json: AsJson = False) -> None:
-    """List the methods: what each does, its paper, its options and its cost.
+def methods(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Methods to describe with paper, options and cost.", show_default="all")
+    ] = None,
+    explain: Explain = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the methods, or describe some of them: what each does, its paper, its options and its cost.
 
-    Example: prunus methods --explain
+    Example: prunus methods taps
     """
-    from prunus.catalog import EXAMPLE, NUM_DOMAINS
+    from prunus.catalog import NUM_DOMAINS
     from prunus.verbs.methods import methods as describe_methods
 
-    rows = describe_methods()
+    rows = describe_methods(names or ())
     if as_json:
         print_json(rows)
-        return
-    table = make_table(METHOD_COLUMNS, left=METHOD_COLUMNS[:3])
+    elif explain or names:
+        _describe(rows, explain)
+    else:
+        table = make_table(METHOD_COLUMNS, left=METHOD_COLUMNS[:2], gap=2)
+        table.columns[0].no_wrap = True
+        for row in rows:
+            table.add_row(row.name, row.summary, f"{row.params_ratio:.2f}")
+        show(
+            rows,
+            False,
+            table,
+            f"Params: weights to store for {NUM_DOMAINS + 1} domains, relative to the network, before pruning.",
+            "prunus methods NAME describes one with its paper and options; --explain describes all.",
+        )
+
+
+def _describe(rows: Sequence[MethodDescription], explain: bool) -> None:
+    from prunus.catalog import EXAMPLE, NUM_DOMAINS
+
+    table = make_table(ALL_METHOD_COLUMNS, left=ALL_METHOD_COLUMNS[:3])
     table.columns[0].no_wrap = True
     for row in rows:
         described = Text.assemble(row.summary, "\n", (row.paper, "dim"))
         table.add_row(row.name, described, row.cost, f"{row.params_ratio:.2f}", f"{row.macs_ratio:.2f}")
     console = plain_console()
     console.print(table)
-    console.print("Options of the table [method] in a recipe, with their defaults:")
+    if any(row.options for row in rows):
+        console.print("Options of the table [method] in a recipe, with their defaults:")
     for row in rows:
         for key, option in row.options.items():
             named = f"  {row.name}: {key} = {option.default}  "
@@ -62,14 +89,15 @@ def methods(explain: Explain = False, as_json: AsJson = False) -> None:
     if explain:
         with_budget = ", ".join(row.name for row in rows if row.has_budget)
         with_masks = ", ".join(row.name for row in rows if row.masked and not row.has_budget)
+        accepting = 'All methods with masks accept [sharing] loss = "soft_overlap", which pushes masks apart.'
         say(
             "",
             f"Params: weights and switches of {EXAMPLE} for its source domain and {NUM_DOMAINS} more domains, "
             "relative to the network alone, before pruning.",
             "MACs: relative to the network.",
-            f"Methods with a budget: {with_budget}.",
-            f"Methods with masks but no budget: {with_masks}.",
-            'All methods with masks accept [sharing] loss = "soft_overlap", which pushes masks apart.',
+            *([f"Methods with a budget: {with_budget}."] if with_budget else ()),
+            *([f"Methods with masks but no budget: {with_masks}."] if with_masks else ()),
+            *([accepting] if with_budget or with_masks else ()),
         )
 
 

@@ -15,7 +15,7 @@ from prunus.cli.output import complain, say, show, tell, waiting
 from prunus.errors import DataError
 from prunus.files import write_atomically
 from prunus.recipes import parse_assignment
-from prunus.report.tables import megabytes
+from prunus.report.tables import file_size
 from prunus.terminal import is_live, plain_console
 
 if TYPE_CHECKING:
@@ -147,11 +147,11 @@ def export(
     import onnxruntime  # installed, or the export would have failed
 
     for path in written:
-        say(f"{path}: {megabytes(path.stat().st_size)}")
+        say(f"{path}: {file_size(path.stat().st_size)}")
     if weights := weights_file(written[0]):
-        say(f"{weights}: {megabytes(weights.stat().st_size)}, weights")
+        say(f"{weights}: {file_size(weights.stat().st_size)}, weights")
     labels = written[0].with_name(LABELS)
-    say(f"{labels}: {megabytes(labels.stat().st_size)}, domains, classes and image preparation")
+    say(f"{labels}: {file_size(labels.stat().st_size)}, domains, classes and image preparation")
     tell(
         f"Opset {OPSET}. Checked with ONNX Runtime {onnxruntime.__version__}: the logits are those of {model} "
         f"to within {TOLERANCE:g} of the largest."

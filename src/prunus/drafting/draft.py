@@ -68,6 +68,7 @@ def next_commands(survey: Survey, out: Path) -> list[str]:
     image = shlex.quote(example.example or "IMAGE")
     return [
         f"prunus check {recipe}",
+        f"prunus plan {recipe}",
         f"prunus train {recipe} --out runs/first",
         "prunus evaluate runs/first",
         "prunus report runs/first",

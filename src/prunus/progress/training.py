@@ -90,7 +90,7 @@ def epoch_line(report: EpochReport) -> str:
     held_out = [domain.validation_accuracy for domain in domains if domain.validation_accuracy is not None]
     accuracies = held_out or [domain.train_accuracy for domain in domains]
     usage = percent(max(domain.usage for domain in domains))
-    shares = f", largest usage {usage}, union {percent(report.union)}" if report.has_switches else ""
+    shares = f", largest usage {usage}, all domains together {percent(report.union)}" if report.has_switches else ""
     return (
         f"epoch {report.epoch + 1}: mean accuracy {percent(sum(accuracies) / len(accuracies))} "
         f"({'validation' if held_out else 'training images'}){shares}{_speed(report, ', ')}"
@@ -98,7 +98,8 @@ def epoch_line(report: EpochReport) -> str:
 
 
 def _table(report: EpochReport) -> PlainTable:
-    shares = f": union {percent(report.union)}, intersection {percent(report.intersection)}"
+    by_any, by_every = percent(report.union), percent(report.intersection)
+    shares = f": kernels used by any domain {by_any},\nby every domain {by_every}"
     table = PlainTable("domain")
     is_validated = any(domain.validation_accuracy is not None for domain in report.domains.values())
     for column in ("loss", "train", *(["validation"] * is_validated), *(["kernels used"] * report.has_switches)):

@@ -21,6 +21,11 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.2f} MB"
 
 
+def file_size(count: int) -> str:
+    """Write the size of a file in megabytes, or in kilobytes if it is small."""
+    return megabytes(count) if count >= 100_000 else f"{count / 1e3:.1f} kB"
+
+
 def results_view(
     results: Evaluation, baseline: Evaluation | None = None, explain: bool = False, run: str = "RUN"
 ) -> Group:

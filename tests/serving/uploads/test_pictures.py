@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 import zlib
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+import prunus
 from prunus.serving.uploads.parsing import Upload
-from prunus.serving.uploads.pictures import label_of
+from prunus.serving.uploads.pictures import _not_an_image, label_of
 from tests.makers.live_service import Live, encode, picture, scan_bomb
 
 
@@ -33,7 +35,7 @@ def _bomb(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(
     ("contents", "status", "said"),
     [
-        ([b"just text"], 415, "the image ('0.png') is not a readable image; send one of JPEG, PNG"),
+        ([b"just text"], 415, "the image ('0.png') is not a readable image; send JPEG, PNG, WebP or BMP"),
         ([b""], 422, "is empty (0 bytes)"),
         ([picture(1)[:60]], 422, "cannot read the image ('0.png')"),
         ([picture(1, "JPEG", side=64)[:-400]], 422, "cannot read the image ('0.png'): image file is truncated"),
@@ -66,3 +68,10 @@ def test_what_is_no_usable_image_is_refused_with_the_reason(
 )
 def test_an_image_is_named_by_its_position_and_its_file(number: int, count: int, name: str, label: str) -> None:
     assert label_of(number, count, Upload(name, b"")) == label
+
+
+def test_the_page_and_the_refusal_name_the_same_formats() -> None:
+    page = (Path(prunus.__file__).parent / "serving/page/index.html").read_text()
+    formats = "JPEG, PNG, WebP or BMP"
+    assert f">{formats}<" in page
+    assert str(_not_an_image("it")).endswith(f"send {formats}")

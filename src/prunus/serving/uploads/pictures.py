@@ -103,9 +103,7 @@ def _unreadable(label: str, error: Exception) -> Refusal:
 
 
 def _not_an_image(label: str) -> Refusal:
-    return Refusal(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is not a readable image; send one of {', '.join(UPLOAD_FORMATS)}"
-    )
+    return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{label} is not a readable image; send JPEG, PNG, WebP or BMP")
 
 
 def _too_many_pixels(label: str, got: str, max_pixels: int) -> Refusal:
