@@ -15,9 +15,9 @@ from prunus.backbone.own import registry
 from prunus.bundle.file import read_bundle
 from prunus.cli.app import app
 from prunus.config import Recipe
-from prunus.errors import TrainingError
+from prunus.errors import RecipeError, TrainingError
 from prunus.run_folder import RunFolder
-from tests.makers.own_networks import SIZE, leaf_net, leaf_recipe
+from tests.makers.own_networks import CLASSES, SIZE, leaf_net, leaf_recipe, pictures
 
 pytestmark = pytest.mark.slow
 
@@ -135,3 +135,15 @@ def test_a_comparison_names_the_source(data: Path, tmp_path: Path) -> None:
     comparison = prunus.compare(_recipe(data), tmp_path / "runs", ["bn"], [0.5])
     assert (comparison.source, comparison.domains) == ("photos", ("photos", "birds"))
     assert "photos (source)" in (tmp_path / "runs" / "comparison.md").read_text()
+
+
+def test_a_domain_is_not_added_together_with_a_source(data: Path, model: Path, tmp_path: Path) -> None:
+    settings = [*SETTINGS, f"source={data / 'birds'}"]
+    with pytest.raises(RecipeError, match="one at a time"):
+        prunus.add_domain(model, data / "cars", tmp_path / "l.prunus", teacher=None, settings=settings, observers=[])
+
+
+def test_a_source_can_be_passed_from_python(data: Path) -> None:
+    recipe = _recipe(data, source="python:shades")
+    plan = prunus.plan(recipe, domains={"shades": prunus.OwnDomain(train=pictures(8), classes=CLASSES)})
+    assert (plan.source, list(plan.domains)) == ("shades", ["shades", "birds"])

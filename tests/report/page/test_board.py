@@ -95,3 +95,9 @@ def test_with_fine_tuning_a_run_is_scored_against_it() -> None:
     assert scores.s_o == pytest.approx(expected / 0.25)
     assert scores.s_p == pytest.approx(expected / 0.5)
     assert scores.s_e == pytest.approx(expected / 0.25 * expected / 0.5 / feature**2)
+
+
+def test_the_source_of_a_board_is_that_of_all_its_runs() -> None:
+    first, second = _run("a", source="birds"), _run("b", source="birds")
+    assert _board(first, second).source == _board(first, second).comparison.source == "birds"
+    assert _board(first, _run("c")).source is None
