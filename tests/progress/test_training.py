@@ -111,6 +111,18 @@ def test_decoding_has_a_bar_per_domain_and_split_in_a_terminal() -> None:
     assert "3/5" in text.getvalue()
 
 
+def test_the_bars_of_two_splits_with_as_many_images_are_told_apart() -> None:
+    console, text = _console(True)
+    progress = TrainingProgress("runs/a", console)
+    for split in ("train", "validation"):
+        progress.loading("birds", split)
+        progress.loaded("birds", 2, 2)
+    progress.started(0, 1)
+    progress.ended()
+    for split in ("train", "validation"):
+        assert f"decoding birds ({split})" in text.getvalue()
+
+
 def test_notes_are_printed_as_they_are() -> None:
     console, text = _console(False)
     TrainingProgress("runs/a", console).noted("skipped [bold] images")

@@ -11,6 +11,7 @@ from prunus.measure.cost import CostReport, DomainCost, LayerCost
 from prunus.measure.speed import Gain, Speed, Timing
 from prunus.timing.rivals import Rivals
 from prunus.timing.speeds import WARM_UP, compare_with_dense, measure_speeds, promised_speed_up, take_turns
+from prunus.timing.watching import rounds_watched_by
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
 
@@ -63,7 +64,11 @@ def test_a_model_file_is_timed_without_any_rival(tmp_path: Path) -> None:
             self._models = {}
             self._network = None
 
-    speeds = measure_speeds(tmp_path / "m.prunus", ["b"], NoRivals(), threads=1, batch=4, rounds=3)
+    watched: list[tuple[int, int, int]] = []
+    with rounds_watched_by(lambda *step: watched.append(step)):
+        speeds = measure_speeds(tmp_path / "m.prunus", ["b"], NoRivals(), threads=1, batch=4, rounds=3)
+    total = 2 * (WARM_UP + 3)
+    assert watched == [(1, done, total) for done in range(1, total + 1)]
     assert [(speed.engine, speed.threads, speed.domain) for speed in speeds] == [("Prunus", 1, "b")]
     assert speeds[0].latency.median_ms > 0
     assert speeds[0].images_per_second > 0

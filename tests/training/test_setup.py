@@ -66,9 +66,14 @@ def test_skipped_images_are_noted_and_versions_written(make_domain: Callable[...
         def noted(self, message: str) -> None:
             notes.append(message)
 
+        def loading(self, domain: str, split: str) -> None:
+            splits.append((domain, split))
+
+    splits: list[tuple[str, str]] = []
     folder = make_domain("flowers", train=4, validation=1)
     (folder / "train" / "a" / "2.png").write_bytes(b"no image")
     start_run(_recipe(folder), tmp_path / "run", [Listener()], device="cpu")
     assert notes == ["skipped 1 unreadable image of domain 'flowers'"]
+    assert splits[:2] == [("flowers", "train"), ("flowers", "validation")]
     versions = json.loads((tmp_path / "run" / "versions.json").read_text())["versions"]
     assert versions == {"prunus": __version__, "torch": version("torch").split("+")[0]}

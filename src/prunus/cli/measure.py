@@ -81,7 +81,12 @@ def bench(
 
     Example: prunus bench model.prunus --threads 1 --plot bench.png
     """
-    with waiting("timing"):
+    from prunus.verbs.bench import rounds_watched_by
+
+    with (
+        measuring("timing") as watch,
+        rounds_watched_by(lambda count, done, total: watch("timing with", plural(count, "thread"), done, total)),
+    ):
         results = prunus.bench(model, threads, domain or (), batch, rounds)
     lines = [f"{engine} was not timed: {reason}" for engine, reason in results.missing.items()]
     if not explain and results.gains:

@@ -32,19 +32,26 @@ class TrainingProgress(Observer):
             TextColumn("decoding {task.description}", markup=False), BarColumn(), MofNCompleteColumn(), console=console
         )
         self._decoding_tasks: dict[tuple[str, int], TaskID] = {}
+        self._splits: dict[str, str] = {}
 
     @override
     def noted(self, message: str) -> None:
         self._console.print(plain_text(f"note: {message}"))
 
     @override
+    def loading(self, domain: str, split: str) -> None:
+        self._splits[domain] = split
+
+    @override
     def loaded(self, domain: str, done: int, total: int) -> None:
         if not is_live(self._console):
             return
         self._decoding.start()  # does nothing from the second time on
-        task = self._decoding_tasks.get((domain, total))
+        split = self._splits.get(domain)
+        title = shown(f"{domain} ({split})" if split else domain)
+        task = self._decoding_tasks.get((title, total))
         if task is None:
-            task = self._decoding_tasks[domain, total] = self._decoding.add_task(shown(domain), total=total)
+            task = self._decoding_tasks[title, total] = self._decoding.add_task(title, total=total)
         self._decoding.update(task, completed=done)
 
     @override

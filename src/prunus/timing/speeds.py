@@ -14,6 +14,7 @@ from prunus.measure.cost import CostReport
 from prunus.measure.speed import Gain, Speed, Timing
 from prunus.runtime.predictor import Predictor
 from prunus.timing.rivals import ONNX_DENSE, Rivals, Run, Runs, torch_threads
+from prunus.timing.watching import counting
 
 Key = TypeVar("Key")
 PRUNUS = "Prunus"
@@ -30,9 +31,11 @@ def measure_speeds(
     runs |= rivals.runs(threads)
     size = predictor.bundle.manifest.image_size
     pause = PAUSE if threads > 1 else 0.0
+    batches = max(3, rounds // 10)
+    on_round = counting(threads, WARM_UP + rounds + WARM_UP + batches)
     with torch_threads(threads):
-        latency = take_turns(_bind(runs, _images(1, size)), rounds, pause)
-        passes = take_turns(_bind(runs, _images(batch, size)), max(3, rounds // 10), pause)
+        latency = take_turns(_bind(runs, _images(1, size)), rounds, pause, on_round)
+        passes = take_turns(_bind(runs, _images(batch, size)), batches, pause, on_round)
     return [
         Speed(
             engine=engine,
@@ -45,13 +48,19 @@ def measure_speeds(
     ]
 
 
-def take_turns(runs: Mapping[Key, Callable[[], object]], rounds: int, pause: float = 0.0) -> dict[Key, Timing]:
+def take_turns(
+    runs: Mapping[Key, Callable[[], object]],
+    rounds: int,
+    pause: float = 0.0,
+    on_round: Callable[[], None] = lambda: None,
+) -> dict[Key, Timing]:
     """Time every run once a round, in a new order each round.
 
     An untimed call before the timed one wakes the run's threads and fills the caches with its data.
 
     Args:
         pause: seconds between two runs, for threads of the previous run that still spin.
+        on_round: called after every round, also after those that are not counted.
     """
     seconds: dict[Key, list[float]] = {key: [] for key in runs}
     order = list(runs)
@@ -65,6 +74,7 @@ def take_turns(runs: Mapping[Key, Callable[[], object]], rounds: int, pause: flo
             start = time.perf_counter()
             runs[key]()
             seconds[key].append(time.perf_counter() - start)
+        on_round()
     return {key: _summary(times[WARM_UP:]) for key, times in seconds.items()}
 
 

@@ -24,6 +24,9 @@ class Observer:
     def noted(self, message: str) -> None:
         """Receive a note for the user."""
 
+    def loading(self, domain: str, split: str) -> None:
+        """Begin to load the images of a split."""
+
     def loaded(self, domain: str, done: int, total: int) -> None:
         """Count one more decoded image of a domain."""
 
@@ -119,6 +122,7 @@ class Observers(Observer):
         self.observers = observers
 
     noted = _pass_on(Observer.noted)
+    loading = _pass_on(Observer.loading)
     loaded = _pass_on(Observer.loaded)
     started = _pass_on(Observer.started)
     stepped = _pass_on(Observer.stepped)

@@ -161,6 +161,7 @@ class RecipeTraining:
 
     def _images(self, domain: Domain, split: str, preprocess: Preprocess) -> ImageSet:
         cache = default_cache() if self.use_cache else None
+        self.observer.loading(domain.name, split)
         images = load_images(domain, split, preprocess, self.recipe.skip_bad_images, cache, self.observer.loaded)
         if images.was_damaged:
             self.observer.noted(damaged_entry(domain.name, split))

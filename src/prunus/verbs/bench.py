@@ -9,7 +9,10 @@ from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import describe_machine, usable_processors
 from prunus.timing.rivals import Rivals
 from prunus.timing.speeds import compare_with_dense, measure_speeds
+from prunus.timing.watching import rounds_watched_by
 from prunus.verbs.arguments import ModelLike, model_path
+
+__all__ = ["bench", "rounds_watched_by"]
 
 
 def bench(
