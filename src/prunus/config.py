@@ -87,8 +87,9 @@ class BackboneChoice(Settings):
 
     @model_serializer(mode="wrap")
     def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out the statistics of colours unless they were set: earlier versions do without them."""
-        return {key: value for key, value in serialize(self).items() if key not in ("mean", "std") or value}
+        """Leave out what earlier versions do without, unless it was set."""
+        later = ("mean", "std", "original")
+        return {key: value for key, value in serialize(self).items() if key not in later or value}
 
     @model_validator(mode="after")
     def _crop_fits(self) -> BackboneChoice:
