@@ -165,7 +165,9 @@ def test_init_shows_what_it_found_and_what_to_type_next(
     result = CliRunner().invoke(app, ["init", "data"], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
-    assert rows == [["My-Birds", "2", "24", "18", "2", "4"]]
+    assert rows == [["My-Birds", "2", "24", "20", "-", "4"]]
+    checked = CliRunner().invoke(app, ["check", "recipe.toml"], env={"COLUMNS": "200"}).stdout
+    assert [cell.strip() for cell in checked.splitlines()[4].split("│")[1:-1]] == ["My-Birds", "2", "20", "-", "4"]
     assert "My-Birds: split folders test, train" in result.stdout
     assert "Left out: domain 'notes'" in result.stdout
     assert "  prunus train recipe.toml --out runs/first" in result.stdout

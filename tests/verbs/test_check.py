@@ -21,6 +21,20 @@ def test_a_recipe_is_checked_whether_it_is_a_file_or_an_object(make_domain: Call
     assert prunus.check(folder).has_errors
 
 
+@pytest.mark.parametrize(
+    ("splits", "images"),
+    [("train", {"train": 18, "validation": 2, "test": 4}), ("train+validation", {"train": 20, "test": 4})],
+)
+def test_images_are_counted_as_training_splits_them(
+    make_domain: Callable[..., Path], splits: str, images: dict[str, int]
+) -> None:
+    folder = make_domain("birds", train=10)
+    path = folder.with_name("recipe.toml")
+    path.write_text(f'backbone = "wrn14_2"\ndomains = ["birds"]\ntraining.splits = "{splits}"\n')
+    assert prunus.check(path).domains[0].images == images
+    assert prunus.check(folder).domains[0].images == {"train": 20, "test": 4}
+
+
 def test_a_missing_recipe_is_not_taken_for_a_folder(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"no recipe file at .*recipes\.toml"):
         prunus.check(tmp_path / "recipes.toml")

@@ -23,7 +23,7 @@ from prunus.run_folder import RunFolder
 from prunus.terminal import plain_console, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from prunus.data.checks import CheckReport, Finding
     from prunus.measure.evaluation import Demonstration, Example, StoredResult
@@ -115,7 +115,7 @@ def init(
     with waiting("looking at the images"):
         written = prunus.make_recipe(data, out, force, backbone)
     rows = (
-        (found.name, str(found.classes), str(sum(found.images.values())), *map(str, found.images.values()))
+        (found.name, str(found.classes), str(sum(found.images.values())), *_as_trained(found.images, written.splits))
         for found in written.domains
     )
     layouts = [f"{found.name}: {found.layout}" for found in written.domains]
@@ -133,6 +133,13 @@ def init(
     )
     if not as_json:
         say("", "Next:", *(f"  {command}" for command in written.next_commands))
+
+
+def _as_trained(images: Mapping[str, int], splits: str) -> tuple[str, ...]:
+    """Return the numbers of images to train on, to watch the training with and to test on."""
+    if splits == "train":
+        return tuple(str(images[split]) for split in SPLITS)
+    return str(images["train"] + images["validation"]), "-", str(images["test"])
 
 
 def check(

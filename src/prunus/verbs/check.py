@@ -1,12 +1,14 @@
 """Check image data before training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from prunus.benchmarks import find_benchmark
-from prunus.config import Recipe
-from prunus.data.checks import BENCHMARK_CHECKS, CheckReport, OnImage, check_folders
+from prunus.config import DomainChoice, Recipe, Training
+from prunus.data.checks import BENCHMARK_CHECKS, CheckReport, DomainSummary, OnImage, check_folders
 from prunus.data.folders.finding import Place, find_domains
-from prunus.errors import RecipeError
+from prunus.data.layouts import open_domain
+from prunus.errors import DataError, RecipeError
 from prunus.recipes import load_recipe
 from prunus.verbs.arguments import Domains, Own
 
@@ -47,7 +49,24 @@ def _check_recipe(recipe: Recipe, on_image: OnImage, domains: Domains | None) ->
         return report + check_folders(_places(beside), None, on_image) if beside.domains else report
     own = Own(domains=domains)
     with own.passed(None):
-        return check_folders(_places(own.in_recipe(recipe)), None, on_image)
+        whole = own.in_recipe(recipe)
+        report = check_folders(_places(whole), None, on_image)
+        choices = {choice.name: choice for choice in whole.domains}
+        counted = [_as_trained(summary, choices[summary.name], recipe.training) for summary in report.domains]
+        return replace(report, domains=tuple(counted))
+
+
+def _as_trained(summary: DomainSummary, choice: DomainChoice, training: Training) -> DomainSummary:
+    """Count images as training splits them; a domain that it would refuse keeps the numbers of its folders."""
+    try:
+        domain = open_domain(choice, training.validation_share)
+    except DataError:
+        return summary
+    sizes = {split: len(domain.split(split)) for split in (training.splits, "validation", "test")}
+    trained = {"train": sizes.pop(training.splits)}
+    if training.splits != "train":
+        del sizes["validation"]
+    return replace(summary, images=trained | {split: size for split, size in sizes.items() if size})
 
 
 def _check_benchmark(root: str | Path, benchmark: str, on_image: OnImage) -> CheckReport:
