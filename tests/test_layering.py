@@ -46,7 +46,7 @@ recipes: benchmarks config presets
 bundle: graph images
 probabilities: images
 torch_graph: bundle graph
-editing: bundle config graph
+editing: bundle config graph images
 backbone: bundle config editing images samples torch_graph
 data: benchmarks config images samples
 runtime: bundle graph images probabilities

@@ -46,10 +46,21 @@ def test_a_teacher_is_the_original_network_fine_tuned_on_the_same_images() -> No
     assert teacher.domains == recipe.domains
 
 
-def test_settings_cannot_add_several_domains_or_change_the_model() -> None:
-    for setting in ('domains=["a", "b"]', "backbone=wrn14_2"):
-        with pytest.raises(RecipeError, match="one at a time"):
-            addition_recipe(MODEL, BUNDLE, Addition("cars"), [setting])
+@pytest.mark.parametrize(
+    "setting", ['domains=["a", "b"]', "backbone=wrn14_2", "method=taps", "budget=0.1", "dtype=float16"]
+)
+def test_settings_change_the_training_only(setting: str) -> None:
+    with pytest.raises(
+        RecipeError, match=f"cannot change '{setting.partition('=')[0]}'; its settings begin with training"
+    ):
+        addition_recipe(MODEL, BUNDLE, Addition("cars"), [setting])
+
+
+def test_a_full_model_takes_no_more_domains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prunus.adding.recipe.MAX_DOMAINS", 2)
+    with pytest.raises(BundleError, match="the model has 2 domains, and no model file may have more"):
+        check_name(BUNDLE, "cars", is_replaced=False)
+    check_name(BUNDLE, "a", is_replaced=True)
 
 
 def test_names_are_checked_before_anything_is_trained() -> None:

@@ -77,6 +77,11 @@ def test_more_than_there_is_adds_all() -> None:
     assert keeper.usage().kernels == int((~row(kept)).sum())
 
 
-def test_nothing_to_add_is_final_at_once() -> None:
+def test_nothing_may_be_added() -> None:
     net, kept = opened()
-    assert GrowthKeeper(net, kept, 0).is_final()
+    keeper = GrowthKeeper(net, kept, 0)
+    assert not keeper.is_final()
+    assert keeper.finish()
+    assert keeper.is_final()
+    assert keeper.usage().kernels == 0
+    assert torch.equal(keeper.pool.open_DM[0], row(kept))

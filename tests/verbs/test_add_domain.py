@@ -1,8 +1,11 @@
 """Domains come to a finished model and leave it; the others answer as before."""
 
+import os
+import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +15,8 @@ import prunus
 from prunus.backbone.own import registry
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle
-from prunus.errors import BackboneError, BundleError, RecipeError, UnknownNameError
+from prunus.errors import BackboneError, BundleError, RecipeError, TrainingInterrupted, UnknownNameError
+from prunus.training.observers import Observer
 from tests.makers.own_networks import SIZE, leaf_net, leaf_recipe, pictures
 
 pytestmark = pytest.mark.slow
@@ -195,15 +199,59 @@ def test_a_folder_is_no_file_to_write(base: Path, cars: Path, tmp_path: Path) ->
         prunus.remove_domain(base, "first", tmp_path)
 
 
-def test_a_model_grows_only_from_the_weights_that_it_was_made_from(
-    base: Path, cars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("options", [{"grow": "5%", "teacher": None}, {}])
+def test_the_original_network_must_have_the_weights_that_the_model_was_made_from(
+    base: Path, cars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(registry, "_REGISTERED", {})
     prunus.register_backbone("leaf_net", lambda: leaf_net(1), size=SIZE, mean=(0.5,) * 3, std=(0.25,) * 3)
     with pytest.raises(BackboneError, match="was made from leaf_net with other weights than pretrained"):
-        prunus.add_domain(base, cars, tmp_path / "x.prunus", grow="5%", teacher=None, settings=SETTINGS)
+        prunus.add_domain(base, cars, tmp_path / "x.prunus", settings=SETTINGS, observers=[], **options)
 
 
-def test_one_domain_is_added_at_a_time(base: Path, cars: Path, tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="one at a time"):
+def test_less_than_one_kernel_cannot_be_added(base: Path, cars: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="of 120 kernels is less than one"):
+        prunus.add_domain(base, cars, tmp_path / "x.prunus", grow="0.1%", teacher=None, observers=[])
+
+
+def test_a_file_is_written_into_a_new_folder_and_nothing_else_stays(base: Path, cars: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "x.prunus"
+    prunus.add_domain(base, cars, out, teacher=None, settings=SETTINGS, observers=[])
+    assert [path.name for path in out.parent.iterdir()] == ["x.prunus"]
+
+
+def test_an_interrupted_addition_is_kept_and_continued(base: Path, cars: Path, tmp_path: Path) -> None:
+    class Stop(Observer):
+        def stepped(self, step: int, epoch: int) -> None:
+            if step == 4:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    def add(out: str, observers: list[Observer]) -> Path:
+        return prunus.add_domain(base, cars, tmp_path / out, teacher=None, settings=SETTINGS, observers=observers)
+
+    with pytest.raises(TrainingInterrupted, match=r"is kept in .*a\.prunus\.run; the same command continues there"):
+        add("a.prunus", [Stop()])
+    assert (tmp_path / "a.prunus.run").is_dir()
+    first, second = add("a.prunus", []), add("b.prunus", [])
+    assert not (tmp_path / "a.prunus.run").exists()
+    whole, continued = read_bundle(second), read_bundle(first)
+    assert all(np.array_equal(whole.arrays[name], array) for name, array in continued.arrays.items())
+
+
+def test_a_new_domain_does_not_inherit_the_preprocessing_of_another(base: Path, cars: Path, tmp_path: Path) -> None:
+    domains = [
+        {"path": str(base.parent / "first"), "statistics": "own", "resize": 24},
+        {"path": str(base.parent / "second")},
+    ]
+    content = {"backbone": "leaf_net", "domains": domains, "training": {"epochs": 1, "batch_size": 8}}
+    run = prunus.train(prunus.parse_recipe(content), tmp_path / "run", observers=[])
+    found = read_bundle(
+        prunus.add_domain(run, cars, tmp_path / "x.prunus", teacher=None, settings=SETTINGS, observers=[])
+    ).manifest.domains
+    assert found["cars"].preprocess == found["second"].preprocess != found["first"].preprocess
+
+
+def test_settings_change_the_training_only(base: Path, cars: Path, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="a domain that is added cannot change 'domains'"):
         prunus.add_domain(base, cars, tmp_path / "x.prunus", settings=['domains=["a", "b"]'])
+    assert list(tmp_path.iterdir()) == []

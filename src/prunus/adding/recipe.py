@@ -7,8 +7,10 @@ from pathlib import Path
 from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice, Recipe
 from prunus.errors import BundleError, RecipeError
+from prunus.graph.limits import MAX_DOMAINS
 from prunus.recipes import TRAINED_FIRST, parse_recipe, with_overrides
 
+CHANGEABLE = ("training.", "evaluation.", "method.until", "seed", "skip_bad_images")
 TEACHER_EPOCHS = 25  # a whole network learns one domain faster than masks and norms do
 
 
@@ -49,10 +51,13 @@ def addition_recipe(
     }
     if teacher is not None:
         content["teacher"] = str(teacher)
-    recipe = parse_recipe(with_overrides(content, overrides), Path.cwd())
-    if len(recipe.domains) != 1 or not recipe.backbone.is_model_file:
-        raise RecipeError("domains are added to a model file one at a time; remove these keys from the settings")
-    return recipe
+    for override in overrides:
+        if not override.strip().startswith(CHANGEABLE):
+            raise RecipeError(
+                f"a domain that is added cannot change {override.partition('=')[0].strip()!r}; "
+                f"its settings begin with {', '.join(CHANGEABLE)}"
+            )
+    return parse_recipe(with_overrides(content, overrides), Path.cwd())
 
 
 def teacher_of(recipe: Recipe, original: BackboneChoice) -> Recipe:
@@ -68,7 +73,10 @@ def check_name(bundle: Bundle, name: str, is_replaced: bool) -> None:
     """Refuse a name that the model already has, or one that it lacks if that domain is to be replaced."""
     if is_replaced:
         bundle.check_domain(name)
-    elif name in bundle.manifest.domains:
+        return
+    if len(bundle.domains) >= MAX_DOMAINS:
+        raise BundleError(f"the model has {len(bundle.domains)} domains, and no model file may have more")
+    if name in bundle.manifest.domains:
         raise BundleError(
             f"the model already has a domain {name!r}; pass another name, or replace it (replace=True retrains it)"
         )

@@ -19,7 +19,7 @@ from prunus.backbone.wrn import wrn14_2, wrn28_4
 from prunus.bundle.file import read_bundle
 from prunus.config import BackboneChoice
 from prunus.editing.kept_channels import kept_channels
-from prunus.editing.original import check_original, original_choice
+from prunus.editing.original import check_original, common_preprocess, original_choice
 from prunus.errors import BackboneError, UnknownNameError
 from prunus.images import Preprocess
 from prunus.samples import bundled
@@ -116,7 +116,7 @@ def _open_model_file(choice: BackboneChoice) -> Backbone:
             for layer, (outputs, inputs) in kept_channels(bundle.manifest).items()
         }
     network = FileNetwork(bundle, others)
-    preprocess = next(iter(bundle.manifest.domains.values())).preprocess
+    preprocess = common_preprocess(bundle)
     kept = {name: torch.from_numpy(union_OI) for name, union_OI in network.unions().items()}
     return Backbone(choice.name, network, preprocess, probe_network(network, preprocess.size), kept=kept)
 

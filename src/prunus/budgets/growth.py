@@ -89,7 +89,7 @@ class GrowthKeeper:
 
     def is_final(self) -> bool:
         """Return whether the added kernels are chosen."""
-        return self._most == 0 or bool(self.pool.fixed_DM.any())
+        return bool(self.pool.fixed_DM.any()) or not bool((self.pool.open_DM[0] & ~self._kept_M).any())
 
     def emptied(self) -> list[str]:
         """Return nothing: the kernels of the file stay."""

@@ -184,7 +184,7 @@ def add_domain(  # one parameter per option
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(help="Folder to train in; continues there if interrupted.", show_default="a temporary folder"),
+        typer.Option(help="Folder to train in; continues there if interrupted.", show_default="OUT.run"),
     ] = None,
     overrides: Overrides = None,
     device: Device = "auto",

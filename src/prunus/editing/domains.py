@@ -6,7 +6,7 @@ with the kernels that are stored.
 Legend: D = domains, O = output channels, I = input channels of one group, K = stored kernels of a layer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ def add_domain(bundle: Bundle, name: str, parts: DomainParts) -> Bundle:
         )
     domains = dict(bundle.manifest.domains) | {name: parts.entry}
     masks = {domain: _masks(bundle, domain) for domain in bundle.domains} | {name: parts.masks}
-    tensors = {domain: _tensors(bundle, domain) for domain in bundle.domains} | {name: parts.tensors}
+    tensors = _tensors(bundle, bundle.domains) | {name: parts.tensors}
     weight, bias = (encode(np.asarray(array, np.float32), bundle.dtype) for array in parts.head)
     arrays = _convolutions(bundle, masks, parts.weights) | _norms(bundle, tensors) | _heads(bundle, domains)
     arrays |= {f"head/{name}/weight": weight, f"head/{name}/bias": bias}
@@ -63,7 +63,7 @@ def remove_domain(bundle: Bundle, name: str) -> Bundle:
     if not domains:
         raise BundleError(f"{name!r} is the only domain of the model, and a model needs one")
     masks = {domain: _masks(bundle, domain) for domain in domains}
-    tensors = {domain: _tensors(bundle, domain) for domain in domains}
+    tensors = _tensors(bundle, domains)
     arrays = _convolutions(bundle, masks, {}) | _norms(bundle, tensors) | _heads(bundle, domains)
     return Bundle(bundle.manifest.model_copy(update={"domains": domains}), arrays)
 
@@ -72,20 +72,12 @@ def _masks(bundle: Bundle, domain: str) -> dict[str, Bools]:
     return {layer: bundle.mask(domain, layer) for layer in bundle.manifest.convs}
 
 
-def _tensors(bundle: Bundle, domain: str) -> dict[TensorKey, Floats]:
-    found: dict[TensorKey, Floats] = {}
-    for key in _tensor_keys(bundle):
-        tensor = bundle.tensor(domain, *key)
-        if tensor is not None:
-            found[key] = tensor
-    return found
-
-
-def _tensor_keys(bundle: Bundle) -> list[TensorKey]:
-    """Return the tensors that the domains of a bundle have, in the order of the graph."""
+def _tensors(bundle: Bundle, domains: Iterable[str]) -> dict[str, Mapping[TensorKey, Floats]]:
+    """Return the scales, biases and kernels over ones of some domains."""
     names = {name.rpartition("/")[2] for name in bundle.arrays if name.startswith(("norm/", "shared/"))}
-    pairs = [name.split(".") for name in names]
-    return sorted((int(number), role) for number, role in pairs)
+    keys = [(int(number), role) for number, role in (name.split(".") for name in names)]
+    rows = {domain: {key: bundle.tensor(domain, *key) for key in keys} for domain in domains}
+    return {domain: {key: row for key, row in own.items() if row is not None} for domain, own in rows.items()}
 
 
 def _convolutions(

@@ -3,6 +3,7 @@
 from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice
 from prunus.errors import BackboneError
+from prunus.images import Preprocess
 
 PRETRAINED = "pretrained"
 
@@ -32,3 +33,15 @@ def check_original(bundle: Bundle, choice: BackboneChoice, fingerprint: str) -> 
             f"the model file was made from {choice.name} with other weights than {choice.weights}; "
             "pass the path of the weights that it was made from"
         )
+
+
+def common_preprocess(bundle: Bundle) -> Preprocess:
+    """Return the preprocessing of a domain that has none of its own, or else that of the first domain."""
+    recipe = bundle.manifest.provenance.get("recipe", {})
+    own = {
+        choice.get("name")
+        for choice in recipe.get("domains", ())
+        if choice.get("statistics") == "own" or choice.get("resize") or choice.get("fit", "crop") != "crop"
+    }
+    entries = bundle.manifest.domains
+    return entries[next((name for name in entries if name not in own), next(iter(entries)))].preprocess

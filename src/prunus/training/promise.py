@@ -60,7 +60,12 @@ def make_growth_keeper(
         raise RecipeError("a model file can grow for one new domain, by a share of its kernels; set budget to a share")
     assert isinstance(backbone.network, FileNetwork)
     dense = sum(conv.dense_kernels for conv in backbone.network.bundle.manifest.convs.values())
-    return GrowthKeeper(net, backbone.kept, whole_share(share, dense), options.until, processes.broadcast_)
+    most = whole_share(share, dense)
+    if most == 0:
+        raise RecipeError(
+            f"{share:.12g} of {dense} kernels is less than one; let the model grow by more, or not at all"
+        )
+    return GrowthKeeper(net, backbone.kept, most, options.until, processes.broadcast_)
 
 
 def _keeper(

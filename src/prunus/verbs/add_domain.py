@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from prunus.adding.recipe import Addition, addition_recipe, check_name, teacher_of
 from prunus.adding.result import with_learned
+from prunus.backbone.weights import fingerprint
+from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.config import PYTHON_PREFIX, Recipe
 from prunus.data.own.domain import OwnDomain, PairDataset
-from prunus.editing.original import original_choice
-from prunus.errors import BundleError, RecipeError
+from prunus.editing.original import check_original, original_choice
+from prunus.errors import BundleError, PrunusError, RecipeError, TrainingInterrupted
 from prunus.evaluation.packing import pack_run
 from prunus.files import as_path
 from prunus.progress.choice import with_progress
@@ -62,7 +64,8 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
             such a run uses that one; None trains without.
         weights: file of the original network's weights, unless they are bundled.
         settings: changes of the recipe, such as "training.epochs=10".
-        run: folder in which the domain is trained; the same call continues it there (default: a temporary folder).
+        run: folder in which the domain is trained (default: OUT.run, which is removed at the end); if training was
+            interrupted, the same call continues there.
         observers: told about every step and epoch.
         device: "auto", "cpu" or "cuda".
         use_cache: keep decoded images in the user's cache folder.
@@ -74,8 +77,8 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
     own = Own(backbone, _own_domains(images, name))
     path = f"{PYTHON_PREFIX}{name}" if own.domains else str(images)
-    with _folder(run, file) as folder, own.passed(None):
-        base, bundle = _opened(as_path(model, "a model file or the folder of a run"), folder)
+    with _folder(run, file) as folder:
+        base, bundle = _opened(as_path(model, "a model file or the folder of a run"), folder, own)
         addition = Addition(path, name, grow, None if weights is None else str(weights))
         recipe = addition_recipe(base, bundle, addition, settings)
         added = recipe.domains[0].name
@@ -84,13 +87,15 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
         def train(wanted: Recipe, place: Path, title: str) -> None:
             train_or_continue(wanted, place, with_progress(observers, progress, title), device, use_cache)
 
-        teaching = None if teacher is None else Path(teacher)
-        if teacher == TRAINED_FIRST:
-            teaching = folder / "teacher"
-            original = original_choice(bundle, None if weights is None else str(weights))
-            train(teacher_of(recipe, original), teaching, f"teacher of {added}")
-        train(addition_recipe(base, bundle, addition, settings, teaching), folder / "run", added)
-        trained = open_run(folder / "run", "cpu")
+        with own.passed(bundle.manifest.backbone):
+            teaching = None if teacher is None else Path(teacher)
+            if teacher == TRAINED_FIRST:
+                teaching = folder / "teacher"
+                original = original_choice(bundle, None if weights is None else str(weights))
+                check_original(bundle, original, fingerprint(load_backbone(original).network))
+                train(teacher_of(recipe, original), teaching, f"teacher of {added}")
+            train(addition_recipe(base, bundle, addition, settings, teaching), folder / "run", added)
+            trained = open_run(folder / "run", "cpu")
         write_bundle(file, with_learned(bundle, trained.net, trained.checkpoint), bundle.dtype)
     return file
 
@@ -105,20 +110,27 @@ def _own_domains(images: object, name: str | None) -> Domains | None:
 
 @contextmanager
 def _folder(run: str | Path | None, file: Path) -> Iterator[Path]:
-    if run is not None:
-        folder = as_path(run, "the folder of a run")
-        folder.mkdir(parents=True, exist_ok=True)
+    """Return the folder to train in; one that nobody named is removed afterwards, unless training was interrupted."""
+    folder = file.with_name(f"{file.name}.run") if run is None else as_path(run, "the folder of a run")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
         yield folder
-        return
-    with TemporaryDirectory(prefix=f".{file.name}.", dir=file.absolute().parent) as folder_name:
-        yield Path(folder_name)
+    except TrainingInterrupted:
+        raise TrainingInterrupted(f"what was learned is kept in {folder}; the same command continues there") from None
+    except PrunusError:
+        if run is None and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    if run is None:
+        shutil.rmtree(folder)
 
 
-def _opened(model: Path, folder: Path) -> tuple[Path, Bundle]:
+def _opened(model: Path, folder: Path, own: Own) -> tuple[Path, Bundle]:
     """Return a model file and its content; that of a run is written first."""
     if not model.is_dir():
         return model.absolute(), read_bundle(model)
-    trained = open_run(model, "cpu")
+    with own.passed_to(model):
+        trained = open_run(model, "cpu")
     base = folder / "base.prunus"
     write_bundle(base, pack_run(trained), trained.recipe.dtype)
     return base.absolute(), read_bundle(base)
