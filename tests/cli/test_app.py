@@ -79,7 +79,7 @@ def test_every_command_is_in_exactly_one_group() -> None:
         for _, function in inspect.getmembers(module, inspect.isfunction)
         if "Example: prunus" in (function.__doc__ or "")
     }
-    assert len(grouped) == len(set(grouped)) == 22
+    assert len(grouped) == len(set(grouped)) == 24
     assert set(grouped) == written
 
 
@@ -102,7 +102,10 @@ def test_a_warning_of_prunus_is_one_line_and_others_stay_as_they_are(
     assert warnings.showwarning is before
 
 
-@pytest.mark.parametrize("command", [[], *([name.__name__] for commands in GROUPS.values() for name in commands)])
+COMMANDS = [function.__name__.replace("_", "-") for commands in GROUPS.values() for function in commands]
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 def test_help_shows_no_type_for_flags_and_no_python_type_for_options(command: list[str]) -> None:
     help_text = CliRunner().invoke(application.app, [*command, "--help"], env={"COLUMNS": "200"}).output
     options = help_text.partition("─ Options ─")[2]
