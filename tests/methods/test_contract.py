@@ -138,7 +138,6 @@ def _stirred(method: str, seed: int = 1, make: Callable[[], Backbone] = _backbon
     return backbone, net.eval()
 
 
-@pytest.mark.slow
 def _identity(method: str) -> Identity:
     preprocess = dict.fromkeys(CLASSES, _backbone().preprocess)
     classes = {name: tuple(labels) for name, labels in CLASSES.items()}
@@ -219,15 +218,23 @@ def _learned(net: MultiDomainNet) -> Iterator[tuple[str, Tensor]]:
             yield name, tensor
 
 
-def _matters(net: MultiDomainNet, tensor: Tensor, domain: str) -> bool:
-    """Whether a domain's logits depend on a tensor: the brute force against which costs are checked."""
-    images = _batch(0, 7).images
-    with torch.no_grad():
-        expected, kept = net(images, domain), tensor.clone()
+class _Logits:
+    """The logits of a network: the brute force against which costs are checked."""
+
+    def __init__(self, net: MultiDomainNet) -> None:
+        self.net = net
+        self.images = _batch(0, 7).images
+        with torch.no_grad():
+            self.expected = {domain: net(self.images, domain) for domain in CLASSES}
+
+    @torch.no_grad()
+    def need(self, tensor: Tensor) -> bool:
+        """Return whether some domain's logits depend on a tensor."""
+        kept = tensor.clone()
         tensor.copy_(kept + 0.1 + 0.1 * torch.rand(kept.shape, generator=torch.Generator().manual_seed(3)))
-        found = net(images, domain)
+        found = any(not torch.equal(self.net(self.images, domain), self.expected[domain]) for domain in CLASSES)
         tensor.copy_(kept)
-    return not torch.equal(found, expected)
+        return found
 
 
 @pytest.mark.slow
@@ -239,12 +246,12 @@ def test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on(
     backbone, net = _stirred(method, make=make)
     costs = network_costs(net, backbone.probe)
     bits = 0
-    shared = _shared_kernels(net)
+    logits, shared = _Logits(net), _shared_kernels(net)
     for _, tensor in _learned(net):
         if (layer := shared.get(tensor.data_ptr())) is not None:  # those that no domain has on are not stored
-            bits += 32 * _weights_that_matter(net, layer, tensor)
+            bits += 32 * _weights_that_matter(logits, layer, tensor)
             continue
-        bits += 32 * tensor.numel() * any(_matters(net, tensor, domain) for domain in CLASSES)
+        bits += 32 * tensor.numel() * logits.need(tensor)
     for adapter in net.adapters:
         bits += sum(row.numel() for row in adapter.parameters() if row.ndim == 2 and row is _scores(net))
         bits += sum(scores.numel() for scores in adapter.scores) if isinstance(adapter, ChosenResiduals) else 0
@@ -252,9 +259,9 @@ def test_the_claimed_bits_are_those_of_the_tensors_that_the_logits_depend_on(
         if name.endswith("num_batches_tracked"):
             continue
         if name.removesuffix(".weight") in {conv.name for conv in convolutions(net.network)}:
-            bits += 32 * _weights_that_matter(net, name, tensor)
+            bits += 32 * _weights_that_matter(logits, name, tensor)
         else:
-            bits += 32 * tensor.numel() * any(_matters(net, tensor, domain) for domain in CLASSES)
+            bits += 32 * tensor.numel() * logits.need(tensor)
     assert costs.params_bits() + costs.side_bits + sum(own.side_bits for own in costs.own) == bits
     assert costs.stored_bytes() == -(-bits // 8)
 
@@ -269,10 +276,11 @@ def _scores(net: MultiDomainNet) -> Tensor | None:
     return net.switches.scores_DM if net.switches else None
 
 
-def _weights_that_matter(net: MultiDomainNet, name: str, weight: Tensor) -> int:
+def _weights_that_matter(logits: _Logits, name: str, weight: Tensor) -> int:
     """Count the frozen weights on which some domain's own weights or logits depend."""
-    if not any(_matters(net, weight, domain) for domain in CLASSES):
+    if not logits.need(weight):
         return 0
+    net = logits.net
     needed = torch.zeros_like(weight, dtype=torch.bool)
     kept = weight.clone()
     for domain in CLASSES:
