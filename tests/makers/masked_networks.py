@@ -75,27 +75,43 @@ def _calibrate(net: MultiDomainNet, generator: torch.Generator) -> None:
         norm.momentum = momentum
 
 
-def assert_same_logits(net: MultiDomainNet, answer: Answer, sensitive: bool = True, exact: bool = False) -> None:
-    """Compare logits with those of a network in every domain, to 1e-5 of the largest logit.
+class ExpectedLogits:
+    """The logits of a network as it is now, for two images in every domain.
 
     Args:
-        sensitive: also require that the network's logits for two images differ by 1e-2 of the largest logit.
         exact: compare with the network in float64, and allow twice the error of torch in float32 if that is more,
             because sums in another order are rounded differently.
     """
-    images = torch.randn(2, 3, net.image_size, net.image_size, generator=torch.Generator().manual_seed(0))
-    precise = copy.deepcopy(net).double() if exact else net
-    for domain in net.domains:
+
+    def __init__(self, net: MultiDomainNet, exact: bool = False) -> None:
+        images = torch.randn(2, 3, net.image_size, net.image_size, generator=torch.Generator().manual_seed(0))
         with torch.no_grad():
-            rounded = net(images, domain).numpy()
-            expected = precise(images.double() if exact else images, domain).numpy()
-        largest = float(np.abs(expected).max())
-        assert np.isfinite(expected).all()
-        if sensitive:
-            assert np.abs(expected[0] - expected[1]).max() >= 1e-2 * largest, f"{domain}: blind to the image"
-        allowed = max(1e-5, 2 * float(np.abs(rounded - expected).max()) / largest)
-        away = float(np.abs(answer(images.numpy(), domain) - expected).max()) / largest
-        assert away <= allowed, f"{domain}: {away:.1e} of the largest logit, {allowed:.1e} are allowed"
+            self.rounded = {domain: net(images, domain).numpy() for domain in net.domains}
+            self.expected = self.rounded
+            if exact:
+                precise = copy.deepcopy(net).double()
+                self.expected = {domain: precise(images.double(), domain).numpy() for domain in net.domains}
+        self.images = images.numpy()
+
+    def assert_same(self, answer: Answer, sensitive: bool = True) -> None:
+        """Compare logits in every domain, to 1e-5 of the largest logit.
+
+        Args:
+            sensitive: also require that the network's logits for two images differ by 1e-2 of the largest logit.
+        """
+        for domain, expected in self.expected.items():
+            largest = float(np.abs(expected).max())
+            assert np.isfinite(expected).all()
+            if sensitive:
+                assert np.abs(expected[0] - expected[1]).max() >= 1e-2 * largest, f"{domain}: blind to the image"
+            allowed = max(1e-5, 2 * float(np.abs(self.rounded[domain] - expected).max()) / largest)
+            away = float(np.abs(answer(self.images, domain) - expected).max()) / largest
+            assert away <= allowed, f"{domain}: {away:.1e} of the largest logit, {allowed:.1e} are allowed"
+
+
+def assert_same_logits(net: MultiDomainNet, answer: Answer, sensitive: bool = True, exact: bool = False) -> None:
+    """Compare logits with those of a network once; ExpectedLogits compares several answers with it."""
+    ExpectedLogits(net, exact).assert_same(answer, sensitive)
 
 
 def draw_tiny(net: MultiDomainNet, mode: str, generator: torch.Generator) -> None:

@@ -9,7 +9,7 @@ from prunus.runtime import _native
 from prunus.runtime.engine import Engine
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
-from tests.makers.masked_networks import MODES, assert_same_logits, masked_network, packed, zoo_backbone
+from tests.makers.masked_networks import MODES, ExpectedLogits, masked_network, packed, zoo_backbone
 
 CLASSES = {"a": ("x", "y"), "b": ("x", "y", "z")}
 SIZES = {
@@ -36,5 +36,6 @@ def test_every_engine_gives_the_masked_networks_logits(name: str) -> None:
         *(partial(NativeEngine, bundle, 1, kernels) for kernels in _native.available_kernels()),
         partial(NativeEngine, bundle, 2),
     ]
+    expected = ExpectedLogits(net, exact=True)
     for make in makers:  # one engine at a time: each has a copy of the weights
-        assert_same_logits(net, make().logits, exact=True)
+        expected.assert_same(make().logits)
