@@ -26,6 +26,7 @@ PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program&
     : Convolution(spec, program, input, kept),
       union_bits_(kept.kernels),
       threads_(program.threads()),
+      program_(program),
       domains_(program.domains()) {
   const ptrdiff_t inputs = spec_.group_inputs();
   const ptrdiff_t fitting = (inputs + kInputBlock - 1) / kInputBlock,
@@ -63,11 +64,16 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
     set_lists(d, count);
   } else if (d.whole) {
     fill_rows();
+  } else if (program_.reserve_copies(num_weights())) {
+    std::vector<float> kept(num_kept_);
+    copy_wide(kernels_, weights_, 0, num_kept_, kept.data());
+    d.rows.resize(num_weights());
+    expand(kept.data(), used, d.rows.data());
   }
 }
 
 void PointwiseConvolution::fill_rows() {
-  const ptrdiff_t all = static_cast<ptrdiff_t>(spec_.inputs) * spec_.outputs;
+  const ptrdiff_t all = num_weights();
   if (!rows_.empty() || num_kept_ == all) return;
   std::vector<float> kept(num_kept_);
   copy_wide(kernels_, weights_, 0, num_kept_, kept.data());
@@ -183,20 +189,23 @@ Pointwise PointwiseConvolution::job(const Run& run, ptrdiff_t image, const Lists
   return j;
 }
 
-// Return the dense weights of a domain: the file's, one copy for all domains that use every kept weight, or a copy for
-// this run.
-const float* PointwiseConvolution::dense_rows(const Run& run, const Lists& d) const {
-  if (d.whole && !rows_.empty()) return rows_.data();
-  const float* kept = weights(run);
-  if (d.whole) return kept;
-  const ptrdiff_t all = static_cast<ptrdiff_t>(spec_.inputs) * spec_.outputs;
-  AlignedBuffer& rows = run.context.scratch[0].kept;
-  rows.grow(all);
-  for (ptrdiff_t i = 0, k = 0; i < all; i++) {
+// Write the weights that a domain uses as a dense matrix, with zeros for all others.
+void PointwiseConvolution::expand(const float* kept, Bits used, float* rows) const {
+  for (ptrdiff_t i = 0, k = 0; i < num_weights(); i++) {
     const bool is_kept = union_bits_[i];
-    rows.data()[i] = is_kept && d.used[k] ? kept[k] : 0.0f;
+    rows[i] = is_kept && used[k] ? kept[k] : 0.0f;
     k += is_kept;
   }
+}
+
+// Return the dense weights of a domain: the file's, one copy for all domains that use every kept weight, its own copy,
+// or one for this run.
+const float* PointwiseConvolution::dense_rows(const Run& run, const Lists& d) const {
+  if (d.whole) return rows_.empty() ? weights(run) : rows_.data();
+  if (!d.rows.empty()) return d.rows.data();
+  AlignedBuffer& rows = run.context.scratch[0].kept;
+  rows.grow(num_weights());
+  expand(weights(run), d.used, rows.data());
   return rows.data();
 }
 

@@ -16,6 +16,7 @@ class PointwiseConvolution : public Convolution {
     std::vector<uint32_t> first;  // [chunk][block of inputs; then the end]: where the selected lists begin
     bool dense = false;           // the domain uses nearly all weights of the dense layer
     bool whole = false;           // it uses all kept weights
+    std::vector<float> rows;      // if dense and not whole: its dense weights, if there was room for a copy
   };
 
   void set_used(int domain, Bits used) override;
@@ -25,8 +26,10 @@ class PointwiseConvolution : public Convolution {
   void compute_sparse(const Run& run, const Lists& domain) const;
   void compute_dense(const Run& run, const Lists& domain) const;
   const float* dense_rows(const Run& run, const Lists& domain) const;
+  void expand(const float* kept, Bits used, float* rows) const;
   void select(Scratch& scratch, const Lists& domain, ptrdiff_t chunk) const;
   Pointwise job(const Run& run, ptrdiff_t image, const Lists& domain, ptrdiff_t chunk, int worker) const;
+  ptrdiff_t num_weights() const { return static_cast<ptrdiff_t>(spec_.inputs) * spec_.outputs; }
   int spans() const { return static_cast<int>(span_first_.size()) - 1; }
 
   std::vector<uint16_t> block_spans_;  // per block of inputs: its number of spans
@@ -36,6 +39,7 @@ class PointwiseConvolution : public Convolution {
   std::vector<uint8_t> columns_;       // per kept weight: its input, relative to its span; empty if many are kept
   std::vector<float> rows_;            // the dense weight matrix, if a domain computes with it
   int threads_;
+  Program& program_;
   std::vector<Lists> domains_;
 };
 

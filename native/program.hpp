@@ -102,6 +102,8 @@ class Program {
   int add_split(const SplitValue& split, ptrdiff_t floats);
   // Count numbers that are kept in addition to the model file's. Throws if there are more than any real network needs.
   void count_kept(ptrdiff_t numbers);
+  // Reserve room for copies that only make runs faster; returns false if there is none left.
+  bool reserve_copies(ptrdiff_t numbers);
   void finish();
 
   // Classify prepared images; returns false if one of their values is not finite.
@@ -156,6 +158,7 @@ class Program {
   std::vector<SplitValue> splits_;
   ptrdiff_t most_split_ = 0;  // floats of the largest split value
   ptrdiff_t kept_ = 0;        // numbers in addition to the model file's
+  ptrdiff_t copied_ = 0;      // numbers of copies that only make runs faster
   ptrdiff_t image_floats_ = 0;
   ptrdiff_t chunk_ = 1;  // images that go through the network together
   mutable std::mutex mutex_;

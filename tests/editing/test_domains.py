@@ -134,6 +134,23 @@ def test_wide_1x1_layers_answer_as_before_whatever_other_domains_use(density: fl
                 assert np.array_equal(after[engine, domain], before[engine, domain]), (engine, domain)
 
 
+def test_many_dense_domains_answer_as_each_does_alone() -> None:
+    """Use more dense weights than the native engine keeps copies of: the last domains make theirs in every run."""
+    names = tuple(f"d{index}" for index in range(18))
+    graph = make_graph(
+        convolution("stem", [0], (1024, 3), kernel=(SIZE, SIZE), pads=(0, 0, 0, 0)),
+        convolution("point", [1], (1024, 1024), kernel=(1, 1), pads=(0, 0, 0, 0)),
+    )
+    bundle = random_bundle(graph, SIZE, names, {"stem": 0.5, "point": 0.97}, seed=2)
+    together = NativeEngine(bundle)
+    assert {path for _, path in together.paths("d17")} == {"direct", "dense pointwise"}
+    for name in ("d0", "d17"):
+        alone = bundle
+        for other in names:
+            alone = alone if other == name else remove_domain(alone, other)
+        assert np.array_equal(NativeEngine(alone).logits(IMAGES, name), together.logits(IMAGES, name))
+
+
 def drawn(seed: int = 0) -> tuple[Bundle, np.random.Generator]:
     return random_bundle(varied_graph(seed), SIZE, ("a", "b"), 0.5, seed), np.random.default_rng(seed)
 
