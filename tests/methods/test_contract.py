@@ -226,15 +226,18 @@ class _Logits:
         self.images = _batch(0, 7).images
         with torch.no_grad():
             self.expected = {domain: net(self.images, domain) for domain in CLASSES}
+        self.order = list(CLASSES)  # neighbours are often tensors of the same domain, which is asked first
 
     @torch.no_grad()
     def need(self, tensor: Tensor) -> bool:
         """Return whether some domain's logits depend on a tensor."""
         kept = tensor.clone()
         tensor.copy_(kept + 0.1 + 0.1 * torch.rand(kept.shape, generator=torch.Generator().manual_seed(3)))
-        found = any(not torch.equal(self.net(self.images, domain), self.expected[domain]) for domain in CLASSES)
+        changed = (d for d in self.order if not torch.equal(self.net(self.images, d), self.expected[d]))
+        domain = next(changed, None)
         tensor.copy_(kept)
-        return found
+        self.order.sort(key=lambda other: other != domain)
+        return domain is not None
 
 
 @pytest.mark.slow
