@@ -96,3 +96,17 @@ def test_a_limit_above_all_costs_takes_everything() -> None:
     rng = np.random.default_rng(0)
     costs = rng.uniform(0, 1, (2, 50))
     assert bool(_chosen(rng.uniform(size=50).tolist(), costs.tolist(), costs.sum(1).tolist()).all())
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_choice_does_not_depend_on_the_order_of_the_switches(rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    layer = np.repeat(np.arange(6), 50)  # neighbours of equal costs are sorted once; shuffled, there are hardly any
+    value, costs = rng.exponential(size=len(layer)), rng.integers(1, 9, (rows, 6)).astype(float)[:, layer]
+    limits = (costs.sum(1) * rng.uniform(0.2, 0.8, rows)).tolist()
+    shuffled = rng.permutation(len(layer))
+    chosen = _chosen(value.tolist(), costs.tolist(), limits).numpy()
+    again = _chosen(value[shuffled].tolist(), costs[:, shuffled].tolist(), limits).numpy()
+    assert 0 < chosen.sum() < len(layer)
+    assert np.array_equal(chosen[shuffled], again)
