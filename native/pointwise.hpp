@@ -1,4 +1,5 @@
-// 1x1 convolutions: the product of a sparse and a dense matrix, or of two dense matrices if a domain uses nearly everything.
+// 1x1 convolutions: the product of a sparse and a dense matrix, or of two dense matrices if a domain uses nearly
+// everything.
 #pragma once
 #include "convolution.hpp"
 

@@ -77,9 +77,9 @@ static inline void add_weight(const Pointwise& j, const float* input, uint32_t k
   for (int n = 0; n < N; n++) sum[n] = V::fma(V::load(x + n * V::width), w, sum[n]);
 }
 
-// Add to N vectors of pixels in C chains each, which together hide the latency of multiply-add. The weights of an output
-// take turns in the chains, also from block to block: its sum depends on its weights alone, not on where blocks begin.
-// `before` is the number of weights in earlier blocks.
+// Add to N vectors of pixels in C chains each, which together hide the latency of multiply-add. The weights of an
+// output take turns in the chains, also from block to block: its sum depends on its weights alone, not on where blocks
+// begin. `before` is the number of weights in earlier blocks.
 template <class V, int N, int C>
 static inline void gather(const Pointwise& j, const float* input, uint32_t k, uint32_t end, uint32_t before,
                           V (&sum)[C][N]) {
