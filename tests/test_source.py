@@ -139,7 +139,7 @@ def test_a_comparison_names_the_source(data: Path, tmp_path: Path) -> None:
 
 def test_a_domain_is_not_added_together_with_a_source(data: Path, model: Path, tmp_path: Path) -> None:
     settings = [*SETTINGS, f"source={data / 'birds'}"]
-    with pytest.raises(RecipeError, match="one at a time"):
+    with pytest.raises(RecipeError, match="a domain that is added cannot change 'source'"):
         prunus.add_domain(model, data / "cars", tmp_path / "l.prunus", teacher=None, settings=settings, observers=[])
 
 

@@ -1,7 +1,7 @@
 """What a file records when domains come and go."""
 
 from prunus.bundle.manifest import Provenance
-from prunus.editing.provenance import record_addition, record_removal, recorded_names
+from prunus.editing.provenance import record_addition, record_removal
 from prunus.recipes import parse_recipe
 
 RECIPE = {"backbone": "wrn14_2", "domains": [{"name": "a", "path": "a"}, {"name": "b", "path": "b"}], "budget": 0.25}
@@ -22,7 +22,7 @@ def names(provenance: Provenance) -> list[str]:
 def test_an_added_domain_is_listed_with_the_run_that_learned_it() -> None:
     found = record_addition(ORIGIN, "cars", OWN)
     assert names(found) == ["a", "b", "cars"]
-    assert recorded_names(found) == ("cars",)
+    assert list(found["added"]) == ["cars"]
     assert found["added"]["cars"]["step"] == 7
     assert "backbone_sha256" not in found["added"]["cars"]
     assert found["backbone_sha256"] == "0"
@@ -39,13 +39,31 @@ def test_a_replaced_domain_keeps_its_place() -> None:
     found = record_addition(ORIGIN, "a", own)
     assert names(found) == ["a", "b"]
     assert found["recipe"]["domains"][0]["path"] == "other"
-    assert recorded_names(found) == ("a",)
+    assert list(found["added"]) == ["a"]
 
 
 def test_what_was_grown_raises_the_limit_of_kernels() -> None:
     assert record_addition(ORIGIN, "cars", OWN, 0.05)["recipe"]["budget"] == 0.3
     table = ORIGIN | {"recipe": RECIPE | {"budget": {"kernels": 0.98, "bytes": 1000}}}
     assert record_addition(table, "cars", OWN, 0.05)["recipe"]["budget"] == {"kernels": 1.0, "bytes": 1000}
+
+
+def test_the_limit_falls_again_when_the_domain_leaves_or_is_trained_again() -> None:
+    grown = record_addition(ORIGIN, "cars", OWN, 0.05)
+    again = record_addition(grown, "cars", OWN, 0.05)
+    assert again["recipe"]["budget"] == 0.3
+    assert record_addition(again, "cars", OWN)["recipe"]["budget"] == 0.25
+    assert record_removal(again, "cars") == ORIGIN
+    nearly_all = ORIGIN | {"recipe": RECIPE | {"budget": 0.98}}
+    assert record_removal(record_addition(nearly_all, "cars", OWN, 0.05), "cars") == nearly_all
+
+
+def test_a_domain_that_is_trained_again_keeps_its_limit() -> None:
+    limited = ORIGIN | {"recipe": RECIPE | {"budget": {"bytes": 1000, "macs": {"a": 10, "b": 20}}}}
+    own = OWN | {"recipe": OWN["recipe"] | {"domains": [{"name": "a", "path": "other"}]}}
+    assert record_addition(limited, "a", own)["recipe"]["budget"] == {"bytes": 1000, "macs": {"a": 10, "b": 20}}
+    alone = ORIGIN | {"recipe": RECIPE | {"budget": {"macs": {"a": 10}}}}
+    assert record_addition(alone, "a", own)["recipe"]["budget"]["macs"] == {"a": 10}
 
 
 def test_a_limit_of_one_domain_goes_with_it() -> None:

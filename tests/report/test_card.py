@@ -113,3 +113,15 @@ def test_the_card_names_the_source(bundle: Bundle, tmp_path: Path) -> None:
     assert "pretrained on birds, the source" in text
     write_bundle(tmp_path / "m.prunus", bundle)
     assert "source" not in prunus.card(tmp_path / "m.prunus")
+
+
+@pytest.mark.parametrize("added", [None, [], {"cars": None}, {"[b]": {"total_steps": "<i>", "grown": "x"}}])
+def test_a_card_lists_added_domains_whatever_the_file_records_of_them(
+    bundle: Bundle, tmp_path: Path, added: object
+) -> None:
+    origin = bundle.manifest.provenance | {"added": added}
+    changed = Bundle(bundle.manifest.model_copy(update={"provenance": origin}), bundle.arrays)
+    write_bundle(tmp_path / "m.prunus", changed)
+    text = prunus.card(tmp_path / "m.prunus")
+    assert text.count("- added later: ") == (len(added) if isinstance(added, dict) else 0)
+    assert "<i>" not in text

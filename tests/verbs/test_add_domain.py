@@ -108,7 +108,7 @@ def test_a_file_records_how_its_domains_came(larger: Path) -> None:
 
 def test_a_changed_file_can_be_inspected_and_described(larger: Path) -> None:
     assert list(prunus.inspect(larger).domains) == ["first", "second", "cars"]
-    assert "cars" in prunus.card(larger)
+    assert "- added later: cars, in 24 steps\n" in prunus.card(larger)
 
 
 def test_removing_what_was_added_restores_the_file(base: Path, larger: Path) -> None:

@@ -1,11 +1,12 @@
 """What a model file records of the domains that were added to it and removed from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from prunus.bundle.manifest import Provenance
 
 ADDED = "added"
+GROWN = "grown"  # by how much a domain has raised the limit of kernels
 RECORDED = ("prunus", "torch", "step", "total_steps", "recipe")  # of the run that learned an added domain
 
 Content = dict[str, Any]  # a recipe, as JSON
@@ -14,65 +15,77 @@ Content = dict[str, Any]  # a recipe, as JSON
 def record_addition(provenance: Provenance, name: str, own: Provenance, grown: float | None = None) -> Provenance:
     """Record a domain and the run that learned it; the file's recipe then lists the domain too.
 
+    A domain that is trained again keeps its place, its limit of MACs, and its mark as the source.
+
     Args:
         own: the provenance of that run, whose recipe has one domain.
         grown: share of the original network's kernels that the domain was allowed to add.
     """
     (choice,) = own["recipe"]["domains"]
-    names = [domain["name"] for domain in provenance.get("recipe", {}).get("domains", ())]
-    place = names.index(name) if name in names else len(names)
-    rest = record_removal(provenance, name)
     entry = {key: own[key] for key in RECORDED if key in own}
-    changed = rest | {ADDED: rest.get(ADDED, {}) | {name: entry}}
+    rest = record_removal(provenance, name)
     if "recipe" not in rest:
-        return changed
+        return rest | {ADDED: rest.get(ADDED, {}) | {name: entry}}
+    before = provenance["recipe"]
+    names = [domain["name"] for domain in before["domains"]]
     recipe = {key: value for key, value in rest["recipe"].items() if key not in ("benchmark", "root")}
     domains = [*recipe["domains"]]
+    place = names.index(name) if name in names else len(names)
     domains.insert(place, choice | ({"source": True} if name == _source(provenance) else {}))
-    return changed | {"recipe": _grown(recipe, grown) | {"domains": domains}}
+    if grown and (raised := _raised(recipe, grown)):
+        entry[GROWN] = raised
+        recipe |= _with_kernels(recipe, raised)
+    if (limit := _macs(before).get(name)) is not None:
+        recipe["budget"] = _table(recipe) | {"macs": _macs(recipe) | {name: limit}}
+    return rest | {"recipe": recipe | {"domains": domains}, ADDED: rest.get(ADDED, {}) | {name: entry}}
 
 
 def record_removal(provenance: Provenance, name: str) -> Provenance:
-    """Record that a domain is gone: neither the recipe of the file nor its additions name it."""
+    """Record that a domain is gone: the recipe and the additions do not name it, and the budget has none of its own."""
     changed: Provenance = dict(provenance)
-    if ADDED in changed:
-        left = {key: value for key, value in changed.pop(ADDED).items() if key != name}
-        changed |= {ADDED: left} if left else {}
-    if "recipe" in changed:
-        recipe = changed["recipe"]
-        domains = [domain for domain in recipe["domains"] if domain["name"] != name]
-        changed["recipe"] = recipe | {"domains": domains} | _without_limit(recipe, name)
-    return changed
+    added = dict(changed.pop(ADDED, {}))
+    grown = added.pop(name, {}).get(GROWN, 0.0)
+    changed |= {ADDED: added} if added else {}
+    if "recipe" not in changed:
+        return changed
+    recipe = changed["recipe"] | {
+        "domains": [domain for domain in changed["recipe"]["domains"] if domain["name"] != name]
+    }
+    if grown:
+        recipe |= _with_kernels(recipe, -grown)
+    if name in (macs := _macs(recipe)):
+        left = {key: value for key, value in macs.items() if key != name}
+        limits = {key: value for key, value in _table(recipe).items() if key != "macs"}
+        recipe["budget"] = limits | ({"macs": left} if left else {}) or 1.0
+    return changed | {"recipe": recipe}
 
 
 def _source(provenance: Provenance) -> str | None:
-    """Return the domain that the backbone was pretrained on: it stays the source if it is trained again."""
+    """Return the domain that the backbone was pretrained on."""
     choices = provenance.get("recipe", {}).get("domains", ())
     return next((choice["name"] for choice in choices if choice.get("source")), None)
 
 
-def _without_limit(recipe: Mapping[str, Any], name: str) -> Content:
-    """Return the budget without the limit of a domain's own."""
-    budget = recipe.get("budget")
-    macs = budget.get("macs") if isinstance(budget, dict) else None
-    if not isinstance(budget, dict) or not isinstance(macs, dict) or name not in macs:
-        return {}
-    left = {key: value for key, value in macs.items() if key != name}
-    limits = {key: value for key, value in budget.items() if key != "macs"} | ({"macs": left} if left else {})
-    return {"budget": limits or 1.0}
+def _table(recipe: Mapping[str, Any]) -> Content:
+    """Return the limits of a recipe by name; a plain share limits the kernels."""
+    budget = recipe.get("budget", {})
+    return budget if isinstance(budget, dict) else {"kernels": budget}
 
 
-def _grown(recipe: Content, grown: float | None) -> Content:
-    """Raise the limit of kernels by what a domain was allowed to add."""
-    budget = recipe.get("budget")
-    if grown is None or budget is None:
-        return recipe
-    if isinstance(budget, dict):
-        raised = {"kernels": min(1.0, budget["kernels"] + grown)} if "kernels" in budget else {}
-        return recipe | {"budget": budget | raised}
-    return recipe | {"budget": min(1.0, budget + grown)}
+def _macs(recipe: Mapping[str, Any]) -> dict[str, int]:
+    """Return the limits of MACs that single domains have."""
+    macs = _table(recipe).get("macs")
+    return macs if isinstance(macs, dict) else {}
 
 
-def recorded_names(provenance: Provenance) -> Sequence[str]:
-    """Return the names of the domains that were added after the file was first written."""
-    return tuple(provenance.get(ADDED, {}))
+def _raised(recipe: Mapping[str, Any], grown: float) -> float:
+    """Return by how much the limit of kernels can rise: it ends at all of them."""
+    kernels = _table(recipe).get("kernels")
+    return 0.0 if kernels is None else min(grown, 1.0 - kernels)
+
+
+def _with_kernels(recipe: Mapping[str, Any], change: float) -> Content:
+    """Return the budget with another limit of kernels."""
+    table = _table(recipe)
+    kernels = round(table["kernels"] + change, 12)
+    return {"budget": table | {"kernels": kernels} if isinstance(recipe["budget"], dict) else kernels}

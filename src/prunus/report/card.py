@@ -137,9 +137,20 @@ def _origin(card: Card) -> str:
     recipe = "\n".join(f"{key} = {value}" for key, value in shown_recipe(origin.get("recipe")).items())
     return (
         f"## Origin\n\n- made with: {versions or 'not recorded'}\n"
-        f"- training: step {_count(card, 'step')} of {_count(card, 'total_steps')}\n"
+        f"- training: step {_count(card, 'step')} of {_count(card, 'total_steps')}\n{_added(card)}"
         f"- recipe with all defaults:\n\n{fence('text', recipe)}"
     )
+
+
+def _added(card: Card) -> str:
+    """Return a line for each domain that was added after the file was first written."""
+    added = card.bundle.manifest.provenance.get("added")
+    lines = ""
+    for name, entry in added.items() if isinstance(added, dict) else ():
+        details = entry if isinstance(entry, dict) else {}
+        grown = f", with {details['grown']:.3g} of the kernels more" if isinstance(details.get("grown"), float) else ""
+        lines += f"- added later: {escape(str(name))}, in {escape(str(details.get('total_steps', 0)))} steps{grown}\n"
+    return lines
 
 
 def _limits(card: Card) -> str:

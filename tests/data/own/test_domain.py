@@ -232,7 +232,7 @@ def test_own_data_is_checked_as_folders_are() -> None:
     images, labels = pictures(8)
     own = OwnDomain(train=(images, labels), test=([*images[:3], images[0]], [0, 1, 0, 0]), classes=CLASSES)
     report = prunus.check(leaf_recipe(), domains={"shades": own})
-    assert report.domains[0].images == {"train": 8, "test": 4}
+    assert report.domains[0].images == {"train": 6, "validation": 2, "test": 4}  # as training uses them
     messages = [(finding.file, finding.message) for finding in report.findings]
     assert (
         "test/dark/00000000.ppm",
