@@ -236,12 +236,13 @@ def test_complete_uploads_that_would_fill_the_memory_are_refused(tmp_path: Path,
         live.assert_right(picture(1))
 
 
-def test_a_large_request_that_is_refused_cannot_be_repeated_at_full_speed(
-    live: Live, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("images", [(bytes(300_000),), (b"small", b"too")])
+def test_a_request_that_costs_its_client_little_and_is_refused_cannot_be_repeated_at_full_speed(
+    live: Live, monkeypatch: pytest.MonkeyPatch, images: tuple[bytes, ...]
 ) -> None:
     monkeypatch.setattr(predicting, "REFUSED_SECONDS", 0.5)
     start = time.monotonic()
-    assert live.predict(bytes(300_000)).status_code == 415
+    assert live.predict(*images).status_code == 415
     assert time.monotonic() - start >= 0.5
     monkeypatch.setattr(predicting, "REFUSED_SECONDS", 60.0)
     assert live.predict(b"small").status_code == 415  # at once

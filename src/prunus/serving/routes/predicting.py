@@ -24,7 +24,7 @@ from prunus.serving.uploads.parsing import boundary_of, count_parts
 
 CLIENT_GONE = 499  # not standard, but used by proxies
 GONE = "the client closed the connection"
-REFUSED_SECONDS = 0.1  # before a large request is refused, which costs its client less than the service
+REFUSED_SECONDS = 0.1  # before a large request, or one of several images, is refused: it costs its client too little
 MAX_NAME = 100  # characters of an unknown domain that are repeated
 
 
@@ -130,7 +130,7 @@ async def _decode(service: Service, load: Load, body: Body) -> Decoded:
     try:
         decoded = await service.decoders.decode(body, lambda more: load.expect(seconds + more), load.keep)
     except Refusal:
-        if len(body.content) > SMALL_BYTES:
+        if len(body.content) > SMALL_BYTES or count_parts(body.content, body.boundary) > 1:
             await asyncio.sleep(REFUSED_SECONDS)
         raise
     load.arrived()
