@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import prunus
+from prunus.backbone.own.registry import passing
+from prunus.backbone.zoo import load_backbone
+from prunus.config import BackboneChoice
 from prunus.errors import BackboneError
 from tests.makers.own_networks import SIZE, Classifying, LeafNet, leaf_net, leaf_recipe, pictures
 
@@ -293,8 +296,10 @@ def test_a_wrong_module_is_one_clear_error(kind: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_a_linear_layer_before_an_identity_belongs_to_the_features(tmp_path: Path) -> None:
-    _plan(_With(nn.Sequential(nn.Linear(12, 6), nn.Identity())))
+def test_a_linear_layer_before_an_identity_belongs_to_the_features() -> None:
+    _plan(_With(nn.Sequential(nn.Linear(12, 6), nn.Identity())))  # not refused
+    with pytest.raises(BackboneError, match="classifier"):
+        _plan(_With(nn.Linear(12, 6)))
 
 
 def test_the_right_weights_are_accepted_in_every_kind_of_file(tmp_path: Path) -> None:
@@ -302,7 +307,10 @@ def test_the_right_weights_are_accepted_in_every_kind_of_file(tmp_path: Path) ->
     for file in ("w.pth", "w.pt", "w.bin"):
         torch.save(leaf_net().state_dict(), tmp_path / file)
     for file in ("w.safetensors", "w.pth", "w.pt", "w.bin"):
-        _plan(LeafNet(), tmp_path / file)
+        choice = BackboneChoice(name="leaf_net", weights=str(tmp_path / file), size=SIZE)
+        with passing("leaf_net", LeafNet()):
+            found = load_backbone(choice).network.state_dict()
+        assert all(torch.equal(found[name], tensor) for name, tensor in leaf_net().state_dict().items())
 
 
 def test_a_plan_says_which_weights_were_chosen(tmp_path: Path) -> None:

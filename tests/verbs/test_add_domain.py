@@ -218,6 +218,11 @@ def test_a_file_is_written_into_a_new_folder_and_nothing_else_stays(base: Path, 
     out = tmp_path / "new" / "x.prunus"
     prunus.add_domain(base, cars, out, teacher=None, settings=SETTINGS, observers=[])
     assert [path.name for path in out.parent.iterdir()] == ["x.prunus"]
+    kept = tmp_path / "new" / "y.prunus.run"
+    kept.mkdir()
+    (kept / "notes.txt").write_text("of the user")
+    prunus.add_domain(base, cars, out.with_name("y.prunus"), teacher=None, settings=SETTINGS, observers=[])
+    assert [path.name for path in kept.iterdir()] == ["notes.txt"]
 
 
 def test_an_interrupted_addition_is_kept_and_continued(base: Path, cars: Path, tmp_path: Path) -> None:

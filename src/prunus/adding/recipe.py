@@ -31,14 +31,11 @@ class Addition:
     weights: str | None = None
 
 
-def addition_recipe(
-    model: Path, bundle: Bundle, addition: Addition, overrides: Sequence[str] = (), teacher: Path | None = None
-) -> Recipe:
+def addition_recipe(model: Path, bundle: Bundle, addition: Addition, overrides: Sequence[str] = ()) -> Recipe:
     """Return the recipe of a domain that learns masks, norms and a classifier inside a model file.
 
     Args:
         overrides: changes of the recipe, such as `training.epochs=5`.
-        teacher: folder of a run whose answers the domain learns too.
     """
     grow = addition.grow
     domain = {"path": addition.images} | ({"name": addition.name} if addition.name else {})
@@ -49,8 +46,6 @@ def addition_recipe(
         "budget": grow or 1.0,
         "dtype": bundle.dtype,
     }
-    if teacher is not None:
-        content["teacher"] = str(teacher)
     for override in overrides:
         if not override.strip().startswith(CHANGEABLE):
             raise RecipeError(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from prunus.budgets.keeper import EVERY
 from prunus.budgets.limits import Limits, Usage
-from prunus.budgets.ranking import UNUSED
+from prunus.budgets.ranking import UNUSED, worth_of
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.pool import PooledSwitches
 from prunus.measure.budget import in_words
@@ -69,23 +69,13 @@ class GrowthKeeper:
         return True
 
     def _restrict(self, count: int, is_last: bool = False) -> None:
-        worth_M = torch.where(self._kept_M | ~self.pool.open_DM[0], -1.0, self._worth())
+        own_M = worth_of(self._net, self.pool) * torch.where(self.pool.masks()[0], 1.0, UNUSED)
+        worth_M = torch.where(self._kept_M | ~self.pool.open_DM[0], -1.0, own_M)
         added_M = torch.zeros_like(self._kept_M)
         added_M[worth_M.topk(count).indices] = True
         added_M &= worth_M >= 0
         self.pool.restrict((self._kept_M | added_M)[None], added_M[None] if is_last else None)
         self._share([self.pool.open_DM, self.pool.fixed_DM])
-
-    def _worth(self) -> Tensor:
-        """Return the squared norm of every kernel, much less of those that are off."""
-        tensors: dict[str, Tensor] = dict(self._net.network.named_parameters())
-        for adapter in self._net.adapters:
-            if adapter is self.pool:
-                break
-            tensors |= adapter.tensors(0, tensors)
-        convs = self.pool.layout.convs
-        norms_M = torch.cat([tensors[f"{conv.name}.weight"].square().sum((2, 3)).flatten() for conv in convs])
-        return norms_M * torch.where(self.pool.masks()[0], 1.0, UNUSED)
 
     def is_final(self) -> bool:
         """Return whether the added kernels are chosen."""

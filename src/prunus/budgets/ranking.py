@@ -34,15 +34,8 @@ class Ranking:
 
     @torch.no_grad()
     def worth(self) -> Tensor:
-        """Return the worth of every switch: the squared norm of its weights."""
-        layout = self.pool.layout
-        tensors: dict[str, Tensor] = dict(self.net.network.named_parameters())
-        for adapter in self.net.adapters:
-            if adapter is self.pool:
-                break
-            tensors |= adapter.tensors(0, tensors)
-        norms = [_squares(tensors[f"{conv.name}.weight"], layout.shape(conv)) for conv in layout.convs]
-        return torch.cat(norms)
+        """Return the worth of every switch."""
+        return worth_of(self.net, self.pool)
 
     @torch.no_grad()
     def floor(self) -> Tensor:
@@ -88,6 +81,18 @@ class Ranking:
         limits_R = torch.stack([limit for _, limit in pairs])
         ranked_M = torch.where(open_M, worth_M, -1.0)
         return choose(ranked_M, torch.stack([cost_M for cost_M, _ in pairs]), limits_R) & open_M
+
+
+@torch.no_grad()
+def worth_of(net: MultiDomainNet, pool: PooledSwitches) -> Tensor:
+    """Return the worth of every switch of a network: the squared norm of its weights."""
+    tensors: dict[str, Tensor] = dict(net.network.named_parameters())
+    for adapter in net.adapters:
+        if adapter is pool:
+            break
+        tensors |= adapter.tensors(0, tensors)
+    layout = pool.layout
+    return torch.cat([_squares(tensors[f"{conv.name}.weight"], layout.shape(conv)) for conv in layout.convs])
 
 
 def _first_of_layers(worth_M: Tensor, layer_M: Tensor) -> Tensor:

@@ -30,6 +30,8 @@ from prunus.verbs.arguments import Domains, Own
 if TYPE_CHECKING:
     from torch import nn
 
+BASE = "base.prunus"  # the model file of a run that a domain is added to
+
 
 def add_domain(  # noqa: PLR0913  # all but three have defaults
     model: str | Path,
@@ -94,7 +96,8 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
                 original = original_choice(bundle, None if weights is None else str(weights))
                 check_original(bundle, original, fingerprint(load_backbone(original).network))
                 train(teacher_of(recipe, original), teaching, f"teacher of {added}")
-            train(addition_recipe(base, bundle, addition, settings, teaching), folder / "run", added)
+            taught = recipe if teaching is None else recipe.model_copy(update={"teacher": str(teaching.absolute())})
+            train(taught, folder / "run", added)
             trained = open_run(folder / "run", "cpu")
         write_bundle(file, with_learned(bundle, trained.net, trained.checkpoint), bundle.dtype)
     return file
@@ -122,7 +125,11 @@ def _folder(run: str | Path | None, file: Path) -> Iterator[Path]:
             folder.rmdir()
         raise
     if run is None:
-        shutil.rmtree(folder)
+        for made in (folder / "run", folder / "teacher"):
+            shutil.rmtree(made, ignore_errors=True)
+        (folder / BASE).unlink(missing_ok=True)
+        if not any(folder.iterdir()):  # whatever else is there belongs to the user
+            folder.rmdir()
 
 
 def _opened(model: Path, folder: Path, own: Own) -> tuple[Path, Bundle]:
@@ -131,6 +138,6 @@ def _opened(model: Path, folder: Path, own: Own) -> tuple[Path, Bundle]:
         return model.absolute(), read_bundle(model)
     with own.passed_to(model):
         trained = open_run(model, "cpu")
-    base = folder / "base.prunus"
+    base = folder / BASE
     write_bundle(base, pack_run(trained), trained.recipe.dtype)
     return base.absolute(), read_bundle(base)
