@@ -7,7 +7,7 @@ READY := .venv/.ready
 PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 # the tests start hundreds of processes; without bytecode, each of them would compile the sources again
 export PYTHONDONTWRITEBYTECODE :=
-CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*)
+CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*.hpp native/tests/*.cpp native/tests/*.h)
 
 .PHONY: demo quick test tests sweep mutants docs lint format setup requirements clean
 

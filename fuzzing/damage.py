@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from fuzzing.claims import huge_layers, many_arrays
+from fuzzing.eight_bits import sealed_integers
 from fuzzing.sealing import join, sealed, split
 from prunus.arrays import Array
 from prunus.bundle.bits import pack_bits
@@ -25,7 +26,7 @@ SIZE = 16
 VALUES: tuple[Any, ...] = (
     *(0, -1, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100, 127, 255, 1000, 4096, 5000, 65535, 65536, 65537),
     *(2**20, 2**31 - 1, 2**31, 2**53, 2**63, 10**18, 10**30, 0.5, 1e-9, 1e308, -0.0),
-    *("", "x", "bits", "runs", "conv", "pool", "mean", "max", "relu", "gelu", "float16", "bfloat16", "0.scale"),
+    *("", "x", "bits", "runs", "conv", "pool", "mean", "max", "relu", "gelu", "float16", "bfloat16", "int8", "0.scale"),
     *("../../etc/passwd", None, True, False, [], {}, [1], {"a": 1}, [[[]]], [0, 0], [1, 1], [3, 3, 3, 3]),
 )
 
@@ -279,6 +280,7 @@ SEALED: dict[str, Callable[[bytes, np.random.Generator], bytes]] = {
     "graph, right checksum": sealed_graph,
     "parts of another size, right checksum": sealed_parts,
     "any numbers, right checksum": sealed_numbers,
+    "integers and codings, right checksum": sealed_integers,
     "many layers and domains, right checksum": many_arrays,
     "huge layers of nothing, right checksum": huge_layers,
 }

@@ -13,12 +13,14 @@ from safetensors.numpy import save
 
 from prunus.arrays import Array, DType
 from prunus.bundle.container import METADATA_KEY, count_values
-from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry
+from prunus.bundle.eight_bits.rules import can_be_integer
+from prunus.bundle.header import FORMATS, FileHeader, IndexEntry
 from prunus.errors import BundleError
 from prunus.graph.operations import ActivationName, Operation, Shape, parse_operation
 
 MOST_BYTES = 2**24  # of data
 MOST_OPERATIONS = 9990
+CONSTANT = {"scales": 0.05, "classifiers": 0.05, "codings": 0.05, "zeros": 7}  # parts of 8-bit files
 KINDS = ("conv", "conv", "pool", "pool", "affine", "layer_norm", "add", "mul", "cat", "append_zeros", "mean")
 
 
@@ -54,6 +56,7 @@ class Genome(BaseModel, frozen=True):
     filler: int = 0  # values in the provenance
     tensors: str = "none"  # "shared" by all domains, or a "domain" has its own
     has_mean: bool = True
+    has_integers: bool = True  # all operations of an 8-bit file that can compute with them do
     genes: tuple[Gene, ...] = (Gene(),)
 
 
@@ -127,16 +130,21 @@ def header_of(genome: Genome) -> FileHeader:
     manifest = {"backbone": "found", "image_size": genome.side, "graph": graph, "dense_bytes": 0}
     manifest |= {"provenance": {"filler": [{} for _ in range(genome.filler)]}}
     manifest |= {"domains": {f"d{number}": entry for number in range(genome.domains)}}
-    own = {"format_version": FORMAT_VERSION, "manifest": manifest, "dtype": genome.dtype, "sha256": ""}
+    own = {"format_version": FORMATS[genome.dtype], "manifest": manifest, "dtype": genome.dtype, "sha256": ""}
     bare = FileHeader.model_validate(own | {"index": [], "norms": [], "shared": []})
     index = tuple(_index(conv.num_kernels, genome.density) for conv in bare.manifest.convs.values())
     names = tuple(
         f"{number}.{role}"
         for number, operation in enumerate(bare.manifest.graph)
         for role in operation.tensors(1)
-        if genome.tensors != "none"
+        if genome.tensors != "none" and (role != "ones" or genome.dtype != "int8")
     )
-    update = {"index": index, "norms" if genome.tensors == "domain" else "shared": names}
+    update: dict[str, Any] = {"index": index, "norms" if genome.tensors == "domain" else "shared": names}
+    if genome.dtype == "int8" and genome.has_integers:
+        roles = ("scale", "bias") if names else ()
+        operations, shapes = bare.manifest.graph, bare.manifest.shapes
+        integers = (n for n, op in enumerate(operations) if can_be_integer(op, roles, shapes[op.inputs[0]]))
+        update["manifest"] = bare.manifest.with_graph(operations, tuple(integers))
     return bare.model_copy(update=update)
 
 
@@ -179,6 +187,10 @@ def content_of(genome: Genome, header: FileHeader) -> bytes:
         stored = np.clip(numbers, -6e4, 6e4).astype(part.dtype) if part.dtype == np.float16 else numbers
         if part.dtype == np.uint16:
             stored = (numbers.view(np.uint32) >> 16).astype(np.uint16)
+        if part.dtype == np.int8:
+            stored = np.clip(numbers / genome.scale * 50, -127, 127).astype(np.int8)
+        if name in CONSTANT:
+            stored = np.full(1, CONSTANT[name], part.dtype)
         arrays[name] = np.resize(stored, part.size)
     layers = list(header.layers())
     indices = b"".join(_coded(convs[name].num_kernels, entry.kept) for name, entry in layers)
@@ -216,7 +228,8 @@ def _change_file(genome: Genome, rng: np.random.Generator) -> Genome:
         "side": _scaled(genome.side, rng, 1, 4096),
         "domains": _scaled(genome.domains, rng, 1, 1000),
         "classes": _scaled(genome.classes, rng, 1, 100_000),
-        "dtype": str(rng.choice(["float32", "float16", "bfloat16"])),
+        "dtype": str(rng.choice(["float32", "float16", "bfloat16", "int8", "int8"])),
+        "has_integers": bool(rng.random() < 0.8),
         "density": float(rng.choice([0.0, 0.01, 0.2, 0.5, 0.85, 1.0])),
         "use": int(rng.choice([0, 1, 85, 255])),
         "scale": float(rng.choice([1.0, 1e-38, 1e37])),

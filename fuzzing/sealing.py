@@ -48,7 +48,8 @@ def _refitted(own: Any, container: dict[str, Any], data: bytes) -> tuple[dict[st
     entries = {}
     pieces = []
     for name, part in parts.items():
-        old = np.frombuffer(data[slice(*container[name]["data_offsets"])], np.uint8)
+        offsets = container.get(name, {"data_offsets": (0, 0)})["data_offsets"]
+        old = np.frombuffer(data[slice(*offsets)], np.uint8)
         resized = np.resize(old, part.end - part.begin) if old.size else np.zeros(part.end - part.begin, np.uint8)
         pieces.append(resized.tobytes())
         entries[name] = {"dtype": part.code, "shape": [part.size], "data_offsets": [part.begin, part.end]}

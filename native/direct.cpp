@@ -4,58 +4,24 @@
 
 namespace prunus {
 
-DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
-    : Convolution(spec, program, input, kept), domains_(program.domains()) {
-  const int outputs = spec_.group_outputs(), inputs = spec_.group_inputs(), blocks = blocks_of_outputs();
-  program.count_kept((ptrdiff_t{program.domains()} + 1) * blocks * (spec_.inputs + 1));  // the beginnings of the lists
-  const bool reordered = windows_.window().taps == 1;  // a padded 1x1 layer; rare, so its weights are copied
-  std::vector<uint32_t> rank(reordered ? static_cast<size_t>(spec_.outputs) * inputs : 0);
-  for (size_t k = 0, next = 0; k < rank.size(); k++) rank[k] = static_cast<uint32_t>(kept.kernels[k] ? next++ : next);
-  union_output_.reserve(num_kept_);
-  union_start_.assign(static_cast<size_t>(blocks) * spec_.inputs + 1, static_cast<uint32_t>(num_kept_));
-  for (int i = 0; i < spec_.inputs; i++) {
-    const int group = i / inputs, within = i % inputs;
-    int block = 0;  // all blocks before this one have begun
-    const auto begin = [&](int until) {
-      for (; block < until; block++)
-        union_start_[static_cast<size_t>(block) * spec_.inputs + i] = static_cast<uint32_t>(union_output_.size());
-    };
-    for (int o = 0; o < outputs; o++) {
-      const int output = group * outputs + o;
-      begin(output / kOutputBlock + 1);
-      const size_t stored =
-          static_cast<size_t>(group) * outputs * inputs +
-          (reordered ? static_cast<size_t>(o) * inputs + within : static_cast<size_t>(within) * outputs + o);
-      if (!kept.kernels[stored]) continue;
-      union_output_.push_back(static_cast<uint8_t>(output % kOutputBlock));
-      if (reordered) stored_.push_back(rank[stored]);
-    }
-    begin(blocks);
-  }
-  if (!reordered) return;
-  std::vector<float> in_order(num_kept_);
-  copy_wide(kernels_, weights_, 0, num_kept_, in_order.data());
-  for (uint32_t kernel : stored_) own_weights_.push_back(in_order[kernel]);
-  weights_ = {own_weights_.data(), Precision::float32};
+namespace {
+
+KernelLists make_lists(const ConvolutionSpec& spec, Program& program, const Kept& kept, bool is_point) {
+  const KernelLists::Layout layout{spec.inputs, spec.outputs, spec.groups, kOutputBlock, is_point};
+  program.count_kept(KernelLists::num_starts(layout, program.domains()));
+  return KernelLists(layout, kept.kernels, program.domains());
 }
 
-void DirectConvolution::set_used(int domain, Bits used) {
-  Lists& d = domains_.at(domain);
-  d.list.reserve(used.count(0, num_kept_));
-  const int inputs = spec_.inputs, blocks = blocks_of_outputs();
-  for (int block = 0; block < blocks; block++) {
-    for (int i = 0; i < inputs; i++) {
-      d.start.push_back(static_cast<uint32_t>(d.list.size()));
-      const uint32_t first = union_start_[static_cast<size_t>(block) * inputs + i];
-      // the kernels of an input are consecutive, output block by output block; the next input follows
-      const size_t next = block + 1 < blocks ? static_cast<size_t>(block + 1) * inputs + i : static_cast<size_t>(i) + 1;
-      const uint32_t last =
-          block + 1 < blocks || i + 1 < inputs ? union_start_[next] : static_cast<uint32_t>(num_kept_);
-      for (uint32_t k = first; k < last; k++)
-        if (used[stored_.empty() ? k : stored_[k]]) d.list.push_back(static_cast<uint8_t>(k - first));
-    }
-    d.start.push_back(static_cast<uint32_t>(d.list.size()));
-  }
+}  // namespace
+
+DirectConvolution::DirectConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
+    : Convolution(spec, program, input, kept), lists_(make_lists(spec, program, kept, windows_.window().taps == 1)) {
+  if (lists_.keeps_order()) return;
+  // a padded 1x1 layer; rare, so its weights are copied
+  std::vector<float> in_order(num_kept_);
+  copy_wide(kernels_, weights_, 0, num_kept_, in_order.data());
+  for (ptrdiff_t kernel = 0; kernel < num_kept_; kernel++) own_weights_.push_back(in_order[lists_.stored(kernel)]);
+  weights_ = {own_weights_.data(), Precision::float32};
 }
 
 void DirectConvolution::compute(const Run& run) const {
@@ -71,7 +37,6 @@ void DirectConvolution::compute(const Run& run) const {
 
 // Return the kernel's arguments for one image and one block of outputs.
 Direct DirectConvolution::job(const Run& run, ptrdiff_t image, int first, ptrdiff_t plane, int worker) const {
-  const Lists& d = domains_[run.domain];
   const ptrdiff_t block = first / kOutputBlock;
   const bool crops = windows_.crops();
   Direct j{};
@@ -80,10 +45,10 @@ Direct DirectConvolution::job(const Run& run, ptrdiff_t image, int first, ptrdif
   j.input = input(run, image);
   j.channel = channel_;
   j.inputs = spec_.inputs;
-  j.union_start = union_start_.data() + block * spec_.inputs;
-  j.union_output = union_output_.data();
-  j.start = d.start.data() + block * (spec_.inputs + 1);
-  j.list = d.list.data();
+  j.union_start = lists_.kernels(block);
+  j.union_output = lists_.outputs();
+  j.start = lists_.start(run.domain, block);
+  j.list = lists_.list(run.domain);
   j.weights = weights_;
   j.ones_weights = ones_weights(run.domain, first);
   j.ones = j.ones_weights ? ones() : nullptr;

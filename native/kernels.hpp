@@ -175,8 +175,11 @@ struct LayerNorm {
   ptrdiff_t output_plane;
 };
 
+struct IntegerKernels;
+
 struct Kernels {
   const char* name;
+  const IntegerKernels* integers;
   void (*direct)(const Direct&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*depthwise)(const Depthwise&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*select)(const Selection&);
@@ -200,9 +203,10 @@ inline void copy_wide(const Kernels& kernels, StoredFloats from, ptrdiff_t first
     std::memcpy(to, from.as_float32() + first, static_cast<size_t>(count) * sizeof(float));
 }
 
-const Kernels& portable_kernels();
-const Kernels& avx2_kernels();
-const Kernels& avx512_kernels();
-const Kernels& neon_kernels();
+// Some instruction sets differ in their kernels for codes only.
+extern const Kernels portable_kernels;
+extern const Kernels avx2_kernels, avxvnni_kernels;
+extern const Kernels avx512_kernels, avx512vnni_kernels;
+extern const Kernels neon_kernels, neondot_kernels;
 
 }  // namespace prunus

@@ -98,7 +98,7 @@ static void widen(const uint16_t* from, Precision precision, float* to, ptrdiff_
   for (; i < count; i++) to[i] = is_float16 ? widen_float16(from[i]) : widen_bfloat16(from[i]);
 }
 
-static constexpr Kernels make_table(const char* name) {
-  return {name,        direct,     depthwise, select,       pointwise, dense_pointwise, classify, pool,
-          elementwise, layer_norm, sum,       every_second, widen};
+static constexpr Kernels make_table(const char* name, const IntegerKernels& integers) {
+  return {name,     &integers, direct,      depthwise,  select, pointwise,    dense_pointwise,
+          classify, pool,      elementwise, layer_norm, sum,    every_second, widen};
 }

@@ -1,12 +1,12 @@
+#include "integer_kernels.hpp"
 #include "kernels.hpp"
 #include "vector_portable.hpp"
 
 namespace prunus {
 namespace portable {
 #include "kernels.inl"
-static constexpr Kernels table = make_table("portable");
 }  // namespace portable
 
-const Kernels& portable_kernels() { return portable::table; }
+constexpr Kernels portable_kernels = portable::make_table("portable", portable_integers);
 
 }  // namespace prunus

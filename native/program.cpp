@@ -5,8 +5,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "names.hpp"
-
 namespace prunus {
 
 namespace {
@@ -38,7 +36,14 @@ float* Run::value(int number, ptrdiff_t image) const {
 }
 
 Program::Program(std::vector<Shape> shapes, int domains, int threads, const Kernels& kernels)
-    : shapes_(std::move(shapes)), threads_(threads), kernels_(kernels), heads_(domains) {}
+    : shapes_(std::move(shapes)),
+      threads_(threads),
+      kernels_(kernels),
+      heads_(domains),
+      integer_heads_(domains),
+      zeros_(shapes_.size()),
+      ringed_(shapes_.size()),
+      lattice_of_(shapes_.size()) {}
 
 void Program::add(std::unique_ptr<Step> step, std::vector<int> inputs) {
   step->output = next_value();
@@ -69,80 +74,35 @@ int Program::add_split(const SplitValue& split, ptrdiff_t floats) {
   return static_cast<int>(number);
 }
 
+int Program::add_copy(const std::vector<ptrdiff_t>& recipe, ptrdiff_t bytes) {
+  most_copied_ = std::max(most_copied_, bytes);
+  const auto known = std::find(copies_.begin(), copies_.end(), recipe);
+  const ptrdiff_t number = known - copies_.begin();
+  if (known == copies_.end()) copies_.push_back(recipe);
+  return static_cast<int>(number);
+}
+
 void Program::finish() {
   if (steps_.size() + 1 != shapes_.size()) throw std::logic_error("a step is missing");
+  check_codes();
+  for (const std::unique_ptr<Step>& step : steps_) step->announce(*this);
   slack_ = (slack_ + kBlock - 1) / kBlock * kBlock;
   homes_.assign(shapes_.size(), {});
   join_values();
+  spread_rings();
   place_values();
   image_floats_ = most_split_ + slack_;
   for (ptrdiff_t size : slot_sizes_) image_floats_ += size + slack_;
-  if (image_floats_ > kMostOfAnImage) throw std::length_error("one image would take more than a gigabyte");
+  check_size();
+  for (auto& [size, lattice] : lattices_) lattice.mark_pixels();
+  for (const std::unique_ptr<Step>& step : steps_) step->settle(*this);
+  image_floats_ += most_copied_ / static_cast<ptrdiff_t>(sizeof(float));
+  check_size();
   chunk_ = std::max<ptrdiff_t>(1, std::min(kMostImages, kMostFloats / image_floats_));
 }
 
-// Let steps write values that will be joined directly to their destination, unless they were joined before.
-void Program::join_values() {
-  for (const std::unique_ptr<Step>& step : steps_) {
-    if (!step->joins()) continue;
-    ptrdiff_t channel = 0;
-    for (int value : step->inputs) {
-      Home& home = homes_[value];
-      if (value > 0 && home.within < 0) {
-        home.within = step->output;
-        home.first_channel = channel;
-      }
-      channel += shapes_[value].channels;
-    }
-  }
-}
-
-// Assign a slot to each value that is not inside another. A slot is free again after the last step that reads it.
-void Program::place_values() {
-  const int values = static_cast<int>(shapes_.size());
-  std::vector<int> outer(values);
-  std::vector<size_t> last(values, 0);  // per value: the last step that reads it
-  for (int value = values - 1; value >= 0; value--)
-    outer[value] = homes_[value].within < 0 ? value : outer[homes_[value].within];
-  for (size_t s = 0; s < steps_.size(); s++) {
-    last[outer[s + 1]] = std::max(last[outer[s + 1]], s);
-    for (int value : steps_[s]->inputs) last[outer[value]] = s;
-  }
-  last[outer.back()] = steps_.size();
-  std::vector<int> free;
-  for (int value = 0; value < values; value++) {
-    Home& home = homes_[outer[value]];
-    if (home.slot < 0) home.slot = take_slot(free, shapes_[outer[value]].channels * shapes_[outer[value]].plane());
-    for (int other = 0; other < values; other++)  // values whose last reader was the step that made this value
-      if (value > 0 && outer[other] == other && homes_[other].slot >= 0 &&
-          last[other] + 1 == static_cast<size_t>(value))
-        free.push_back(homes_[other].slot);
-  }
-  for (int value = values - 1; value >= 0; value--) {
-    Home& home = homes_[value];
-    home.image = shapes_[outer[value]].channels * shapes_[value].plane();
-    if (home.within < 0) continue;
-    home.slot = homes_[home.within].slot;
-    home.offset = homes_[home.within].offset + home.first_channel * shapes_[value].plane();
-  }
-}
-
-int Program::take_slot(std::vector<int>& free, ptrdiff_t size) {
-  auto best = free.end();
-  for (auto it = free.begin(); it != free.end(); ++it) {
-    const bool fits = slot_sizes_[*it] >= size;
-    if (best == free.end() || (fits ? slot_sizes_[*best] < size || slot_sizes_[*it] < slot_sizes_[*best]
-                                    : slot_sizes_[*best] < size && slot_sizes_[*it] > slot_sizes_[*best]))
-      best = it;
-  }
-  if (best == free.end()) {
-    slot_sizes_.push_back(size);
-    return static_cast<int>(slot_sizes_.size()) - 1;
-  }
-  const int slot = *best;
-  slot_sizes_[slot] = std::max(slot_sizes_[slot], size);
-  free.erase(best);
-  return slot;
+void Program::check_size() const {
+  if (image_floats_ > kMostOfAnImage) throw std::length_error("one image would take more than a gigabyte");
 }
 
 std::unique_ptr<Context> Program::take_context() const {
@@ -168,6 +128,7 @@ void Program::prepare(Context& context, ptrdiff_t images) const {
     slot += images * size + slack_;
   }
   context.split.holds = -1;
+  context.copy.holds = -1;
   context.scratch.resize(threads_);
   for (Scratch& scratch : context.scratch) {
     scratch.sums.grow(kOutputBlock * 3 * kBlock);
@@ -182,7 +143,7 @@ bool Program::run(const float* images, ptrdiff_t count, int domain, float* logit
   bool finite = true;
   for (ptrdiff_t first = 0; finite && first < count; first += chunk_) {
     const ptrdiff_t some = std::min(chunk_, count - first);
-    finite = run_chunk(*context, images + first * image, some, domain, logits + first * heads_[domain].classes);
+    finite = run_chunk(*context, images + first * image, some, domain, logits + first * classes(domain));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (idle_.size() < kIdle) idle_.push_back(std::move(context));
@@ -194,7 +155,11 @@ bool Program::run_chunk(Context& context, const float* images, ptrdiff_t count, 
   const Run run{*this, context, count, domain};
   if (!take_images(run, images)) return false;
   for (const std::unique_ptr<Step>& step : steps_) step->run(run);
-  classify(run, logits);
+  if (integer_heads_[domain].weight) {
+    classify_codes(run, logits);
+  } else {
+    classify(run, logits);
+  }
   return true;
 }
 
@@ -210,67 +175,6 @@ bool Program::take_images(const Run& run, const float* images) const {
         finite = false;
   });
   return finite;
-}
-
-void Program::classify(const Run& run, float* logits) const {
-  const Shape& last = shapes_.back();
-  const Head& head = heads_[run.domain];
-  const ptrdiff_t features = last.channels * last.pixels(), blocks = (features + kBlock - 1) / kBlock;
-  std::vector<float> bias(head.classes);
-  copy_wide(kernels_, head.bias, 0, head.classes, bias.data());
-  const float* rows = head_rows(run.context, head);
-  run.context.gathered.grow(blocks * kBlock);
-  float* flat = run.context.gathered.data();
-  std::fill(flat + features, flat + blocks * kBlock, 0.0f);
-  for (ptrdiff_t n = 0; n < run.images; n++) {
-    const float* value = run.value(static_cast<int>(shapes_.size()) - 1, n);
-    for (int c = 0; c < last.channels; c++)
-      std::copy_n(value + c * last.plane(), last.pixels(), flat + c * last.pixels());
-    kernels_.classify({flat, static_cast<int>(blocks), rows, bias.data(), logits + n * head.classes}, 0, head.classes);
-  }
-}
-
-// Return the rows of a classifier, padded to whole blocks of float32. Most classifiers need no copy.
-const float* Program::head_rows(Context& context, const Head& head) const {
-  const ptrdiff_t features = shapes_.back().channels * shapes_.back().pixels(),
-                  padded = (features + kBlock - 1) / kBlock * kBlock;
-  if (head.weight.precision == Precision::float32 && features == padded) return head.weight.as_float32();
-  context.widened.grow(head.classes * padded);
-  for (ptrdiff_t c = 0; c < head.classes; c++) {
-    float* row = context.widened.data() + c * padded;
-    copy_wide(kernels_, head.weight, c * features, features, row);
-    std::fill(row + features, row + padded, 0.0f);
-  }
-  return context.widened.data();
-}
-
-std::vector<std::string> available_kernels() {
-  std::vector<std::string> names;
-#if defined(__x86_64__) || defined(_M_X64)
-  const bool vectors =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  if (vectors && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2"))
-    names.push_back("avx512");
-  if (vectors) names.push_back("avx2");
-#elif defined(__aarch64__)
-  names.push_back("neon");
-#endif
-  names.push_back("portable");
-  return names;
-}
-
-const Kernels& choose_kernels(const std::string& name) {
-  const std::vector<std::string> known = available_kernels();
-  const std::string chosen = name == "auto" ? known.front() : name;
-  if (std::find(known.begin(), known.end(), chosen) == known.end()) throw unknown_name("kernels", name, known);
-#if defined(__x86_64__) || defined(_M_X64)
-  if (chosen == "avx512") return avx512_kernels();
-  if (chosen == "avx2") return avx2_kernels();
-#elif defined(__aarch64__)
-  if (chosen == "neon") return neon_kernels();
-#endif
-  return portable_kernels();
 }
 
 }  // namespace prunus

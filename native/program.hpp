@@ -2,13 +2,18 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "aligned_buffer.hpp"
+#include "integer_kernels.hpp"
 #include "kernels.hpp"
+#include "lattice.hpp"
 #include "partition.hpp"
 #include "workers.hpp"
 
@@ -43,6 +48,21 @@ struct SplitRoom {
   int holds = -1;  // the number of the split value in `planes`
 };
 
+// A copy of a coded value as some steps read it; equal recipes make equal copies.
+struct CopyRoom {
+  AlignedBuffer room;
+  int holds = -1;  // the number of the copy in `room`
+
+  uint8_t* data() { return reinterpret_cast<uint8_t*>(room.data()) + kMargin; }
+  uint8_t* grow(ptrdiff_t bytes) {
+    room.grow((bytes + 2 * kMargin) / static_cast<ptrdiff_t>(sizeof(float)) + 1);
+    return data();
+  }
+
+ private:
+  static constexpr ptrdiff_t kMargin = 256;  // bytes that may be read before and after the copy
+};
+
 // The memory and the threads of one run.
 struct Context {
   explicit Context(int threads) : owned(new Workers(threads)), workers(*owned) {}
@@ -51,6 +71,7 @@ struct Context {
   AlignedBuffer arena;        // holds all values
   std::vector<float*> slots;  // pointers into the arena
   SplitRoom split;
+  CopyRoom copy;
   AlignedBuffer cropped, gathered, widened;
   std::vector<Scratch> scratch;  // one per worker
 };
@@ -63,6 +84,9 @@ struct Run {
   ptrdiff_t images;
   int domain;
   float* value(int number, ptrdiff_t image) const;
+  uint8_t* codes(int number, ptrdiff_t image) const;  // position 0 of the first channel of a coded value
+  // Fill the padding above and below the channels of a piece of a coded value.
+  void fill_ring(int number, const Piece& piece) const;
 
   // Call work(piece, worker) for all pieces of planes with `blocks` blocks.
   template <class Work>
@@ -84,9 +108,22 @@ class Step {
  public:
   virtual ~Step() = default;
   virtual void run(const Run& run) const = 0;
-  virtual bool joins() const { return false; }  // its output is the concatenation of its inputs
+  // Whether the number-th input may be written where it lies within the output.
+  virtual bool joins(size_t) const { return false; }
+  virtual bool reads_codes() const { return false; }
+  virtual bool makes_codes() const { return false; }
+  // Called when all steps are known: first to tell what padding coded values need, then to prepare runs.
+  virtual void announce(Program&) {}
+  virtual void settle(Program&) {}
   std::vector<int> inputs;
   int output = 0;
+};
+
+// A classifier of codes: weight is [class][feature].
+struct IntegerHead {
+  const int8_t* weight = nullptr;
+  const float *multipliers = nullptr, *offsets = nullptr;
+  int classes = 0;
 };
 
 class Program {
@@ -96,6 +133,16 @@ class Program {
   void add(std::unique_ptr<Step> step, std::vector<int> inputs);
   // Weight and bias must outlive the program.
   void set_head(int domain, StoredFloats weight, StoredFloats bias, int classes);
+  // Weight, multipliers and offsets must outlive the program.
+  void set_integer_head(int domain, const IntegerHead& head) { integer_heads_.at(domain) = head; }
+  // Declare that a value is coded; `zeros` are its codes of 0, one per domain.
+  void set_zeros(int value, std::vector<uint8_t> zeros);
+  // Require padding of a coded value that windows read in place: rows above and below, and columns on both sides.
+  void need_ring(int value, ptrdiff_t rows, ptrdiff_t columns);
+  // Require padding columns of all coded values that have the size of a value.
+  void need_side(int value, ptrdiff_t columns);
+  // Return the number of a copy that takes `bytes` bytes per image; equal recipes share a number.
+  int add_copy(const std::vector<ptrdiff_t>& recipe, ptrdiff_t bytes);
   // Require `floats` readable floats before and after every slot.
   void need_slack(ptrdiff_t floats) { slack_ = floats > slack_ ? floats : slack_; }
   // Return the number of a split value that takes `floats` floats per image; equal ones share a number.
@@ -109,13 +156,20 @@ class Program {
   // Classify prepared images; returns false if one of their values is not finite.
   bool run(const float* images, ptrdiff_t count, int domain, float* logits) const;
 
-  int classes(int domain) const { return heads_[domain].classes; }
+  int classes(int domain) const {
+    return integer_heads_[domain].weight ? integer_heads_[domain].classes : heads_[domain].classes;
+  }
   const Shape& shape(int value) const { return shapes_[value]; }
   const Kernels& kernels() const { return kernels_; }
+  const IntegerKernels& integers() const { return *kernels_.integers; }
+  bool is_coded(int value) const { return !zeros_[value].empty(); }
+  uint8_t zero(int value, int domain) const { return zeros_[value][domain]; }
+  const Lattice& lattice(int value) const { return *lattice_of_[value]; }  // of a coded value
   int domains() const { return static_cast<int>(heads_.size()); }
   int threads() const { return threads_; }
   // Floats that the activations of one image take, including split planes.
   ptrdiff_t image_floats() const { return image_floats_; }
+  int num_values() const { return static_cast<int>(shapes_.size()); }
   int next_value() const { return static_cast<int>(steps_.size()) + 1; }
   ptrdiff_t slack() const { return slack_; }
   bool lies_within(int value, int other, ptrdiff_t first_channel) const {
@@ -137,14 +191,19 @@ class Program {
   };
   friend struct Run;
 
+  void check_codes() const;
   void join_values();
+  void spread_rings();
   void place_values();
+  ptrdiff_t plane(int value) const;  // floats
+  void check_size() const;
   int take_slot(std::vector<int>& free, ptrdiff_t size);
   std::unique_ptr<Context> take_context() const;
   void prepare(Context& context, ptrdiff_t images) const;
   const float* head_rows(Context& context, const Head& head) const;
   bool take_images(const Run& run, const float* images) const;
   void classify(const Run& run, float* logits) const;
+  void classify_codes(const Run& run, float* logits) const;
   bool run_chunk(Context& context, const float* images, ptrdiff_t count, int domain, float* logits) const;
 
   std::vector<Shape> shapes_;
@@ -155,6 +214,13 @@ class Program {
   ptrdiff_t slack_ = 64;
   std::vector<Home> homes_;            // one per value
   std::vector<ptrdiff_t> slot_sizes_;  // floats per image
+  std::vector<IntegerHead> integer_heads_;
+  std::vector<std::vector<uint8_t>> zeros_;          // per value and domain; empty if it holds floats
+  std::vector<uint8_t> ringed_;                      // per value: whether windows read its padding
+  std::map<std::pair<int, int>, Lattice> lattices_;  // one per size of coded values
+  std::vector<Lattice*> lattice_of_;                 // per value
+  std::vector<std::vector<ptrdiff_t>> copies_;       // recipes
+  ptrdiff_t most_copied_ = 0;                        // bytes of the largest copy
   std::vector<SplitValue> splits_;
   ptrdiff_t most_split_ = 0;  // floats of the largest split value
   ptrdiff_t kept_ = 0;        // numbers in addition to the model file's
@@ -164,8 +230,5 @@ class Program {
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> idle_;
 };
-
-const Kernels& choose_kernels(const std::string& name);  // "auto" selects the best that this processor supports
-std::vector<std::string> available_kernels();
 
 }  // namespace prunus

@@ -64,15 +64,11 @@ PoolStep::PoolStep(const WindowSpec& spec, Program& program, int input, bool lar
   windows_.announce(program, input);
   program.need_slack(windows_.reach() + 8 * kBlock);
   if (largest) return;
-  const Shape &in = program.shape(input), &lattice = windows_.lattice();
+  const Shape& lattice = windows_.lattice();
   factors_.grow(lattice.blocks() * kBlock);
-  const auto pixels = [&](ptrdiff_t window, int axis) {  // of a window along one axis
-    const ptrdiff_t side = axis ? in.width : in.height, first = window * spec.stride[axis] - spec.pads[axis];
-    const ptrdiff_t end = std::min(first + spec.kernel[axis], side + (count_pads ? spec.pads[axis + 2] : 0));
-    return end - (count_pads ? first : std::max<ptrdiff_t>(first, 0));
-  };
+  const PoolCounts counts(spec, program.shape(input), count_pads);
   for (ptrdiff_t p = 0; p < lattice.pixels(); p++) {
-    const ptrdiff_t count = pixels(p / lattice.width, 0) * pixels(p % lattice.width, 1);
+    const ptrdiff_t count = counts(p / lattice.width, p % lattice.width);
     factors_.data()[p] = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
   }
 }

@@ -47,7 +47,7 @@ class CombineStep : public Step {
 // Concatenates channels, then appends zeros up to the number of output channels.
 class JoinStep : public Step {
  public:
-  bool joins() const override { return true; }
+  bool joins(size_t) const override { return true; }
   void run(const Run& run) const override;
 };
 

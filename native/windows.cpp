@@ -9,8 +9,6 @@ namespace {
 
 constexpr ptrdiff_t kMostBits = ptrdiff_t{1} << 23;  // words: 16 MiB, far above any real layer
 
-int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-
 int extent(int side, int phase, int stride) { return side > phase ? (side - phase + stride - 1) / stride : 0; }
 
 }  // namespace
@@ -26,7 +24,8 @@ Windows::Windows(const WindowSpec& spec, const Shape& input, const Shape& output
   for (int y = 0; y < spec.kernel[0]; y++) {
     for (int x = 0; x < spec.kernel[1]; x++) {
       const int top = y * spec.dilation[0] - spec.pads[0], left = x * spec.dilation[1] - spec.pads[1];
-      const int down = floor_div(top, spec.stride[0]), right = floor_div(left, spec.stride[1]);
+      const int down = static_cast<int>(floor_div(top, spec.stride[0])),
+                right = static_cast<int>(floor_div(left, spec.stride[1]));
       const int row = top - down * spec.stride[0], column = left - right * spec.stride[1];
       const ptrdiff_t phase = static_cast<ptrdiff_t>(row) * spec.stride[1] + column;
       const int rows = extent(input.height, row, spec.stride[0]), columns = extent(input.width, column, spec.stride[1]);

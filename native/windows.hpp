@@ -15,6 +15,26 @@ struct WindowSpec {
   int kernel[2], stride[2], pads[4], dilation[2];  // pads: top, left, bottom, right
 };
 
+inline ptrdiff_t floor_div(ptrdiff_t a, ptrdiff_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+// How many pixels of a pool's windows count: those inside the image and, with `count_pads`, those of the padding. What
+// lies after the padding never counts.
+struct PoolCounts {
+  WindowSpec spec;
+  Shape input;
+  bool count_pads;
+  PoolCounts(const WindowSpec& window, const Shape& shape, bool pads) : spec(window), input(shape), count_pads(pads) {}
+
+  ptrdiff_t operator()(ptrdiff_t row, ptrdiff_t column) const { return along(row, 0) * along(column, 1); }
+
+ private:
+  ptrdiff_t along(ptrdiff_t window, int axis) const {
+    const ptrdiff_t side = axis ? input.width : input.height, first = window * spec.stride[axis] - spec.pads[axis];
+    const ptrdiff_t end = std::min(first + spec.kernel[axis], side + (count_pads ? spec.pads[axis + 2] : 0));
+    return end - (count_pads ? first : std::max<ptrdiff_t>(first, 0));
+  }
+};
+
 class Windows {
  public:
   Windows(const WindowSpec& spec, const Shape& input, const Shape& output);

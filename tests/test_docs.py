@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -37,7 +38,6 @@ README_RECIPE = dict(BLOCK.findall((ROOT / "README.md").read_text()))["toml"]
 
 
 PROGRAMS = Path(sys.executable).parent
-IN_NEW_PROCESSES = {"README.md", "sweeps.md"}  # as users run them; Ray starts processes of its own
 
 
 def _run(command: list[str], folder: Path, programs: Path = PROGRAMS) -> None:
@@ -84,7 +84,6 @@ def trained(warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
 def test_every_code_block_runs(page: Path, trained: Path, warm: Path, tmp_path: Path) -> None:
-    programs = PROGRAMS if page.name in IN_NEW_PROCESSES else warm
     kept = ["data", "rose.jpg"] if page.name in BEGIN_WITH_DATA else [path.name for path in trained.iterdir()]
     for name in kept:
         (shutil.copytree if (trained / name).is_dir() else shutil.copy)(trained / name, tmp_path / name)
@@ -92,9 +91,9 @@ def test_every_code_block_runs(page: Path, trained: Path, warm: Path, tmp_path: 
         if kind == "toml":
             (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(_shortened(block))
         elif kind == "python":
-            _run(["python", "-W", "error", "-c", block], tmp_path, programs)
+            _run(["python", "-W", "error", "-c", block], tmp_path, warm)
         elif kind == "sh":
-            _run_shell(block, tmp_path, programs)
+            _run_shell(block, tmp_path, warm)
         else:
             assert kind == "text"
 
@@ -162,6 +161,23 @@ def test_the_page_of_the_exact_method_shows_what_was_measured() -> None:
     assert [row["name"] for row in units if f"{row['bytes']:,} bytes" not in text] == []
 
 
+def test_the_headline_and_the_cost_of_filters_are_those_that_were_measured() -> None:
+    folder = ROOT / "docs" / "results" / "exact"
+    results = json.loads((folder / "study_domains.json").read_text())["results"]
+    percents = {
+        row: f"{100 * mean(result['mean_accuracy'] for result in results if result['row'] == row):.1f} %"
+        for row in ("taught-0.25", "finetune", "exact-0.25")
+    }
+    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/exact.md"))
+    assert f"({percents['taught-0.25']} and {percents['finetune']}, three seeds)" in readme
+    assert f"Without it the same model reaches {percents['exact-0.25']}" in readme
+    assert 'teacher = "finetune"' in readme
+    assert f"**Without a teacher, `exact` reaches {percents['exact-0.25']}**" in page
+    units = {row["name"]: row["accuracy"] for row in json.loads((folder / "budget_units.json").read_text())["rows"]}
+    points = 100 * (units["kernels at equal MACs"] - units["filters"])
+    assert f"whole filters were {points:.1f} points less accurate" in (ROOT / "docs" / "budget.md").read_text()
+
+
 @pytest.mark.parametrize("name", ["compare", "compare15"])
 def test_the_methods_page_shows_the_tables_that_the_comparisons_wrote(name: str) -> None:
     folder = ROOT / "docs" / "results" / name
@@ -194,6 +210,23 @@ def test_the_model_file_page_shows_the_sizes_and_speeds_that_were_measured() -> 
     assert abs(speed["macs_ratio"] - 0.5) < 0.01
     fuzzed = json.loads((ROOT / "docs" / "results" / "benchmarks" / "fuzz_model_file.json").read_text())
     assert fuzzed["count"] == sum(sum(counts.values()) for counts in fuzzed["outcomes"].values()) == 10_000
+
+
+def test_the_page_on_eight_bits_shows_what_was_measured_and_it_loses_as_little_as_wanted() -> None:
+    text = (ROOT / "docs" / "eight-bits.md").read_text()
+    found = json.loads((ROOT / "docs" / "results" / "benchmarks" / "int8_accuracy.json").read_text())
+    titles = {"largest": "largest", "percentile": "percentile", "mse": "least error"}
+    for row in found["rules"]:
+        lost = [100 * sum(row["mean_lost"]) / len(row["mean_lost"]), 100 * row["most_lost"]]
+        cells = " | ".join(f"{points:+.2f}".replace("-", "−") for points in lost)
+        assert f"| {row['images']} | {titles[row['ranges']]} | {cells} | {100 * row['logits_error']:.3f} % |" in text
+    gains = sorted(-100 * row["mean_lost"] for row in found["files"])
+    assert f"{gains[0]:.2f} to {gains[-1]:.2f} points higher" in text
+    assert max(row["most_lost"] for row in found["files"]) <= 0
+    shares = {f"{row['bytes'] / found['float32_bytes']:.3f}" for row in found["files"]}
+    assert all(f"{share} of the bytes" in text for share in shares)
+    assert len(found["files"]) == 3
+    assert found["missed"] == []
 
 
 def test_the_runtime_page_shows_the_memory_that_was_measured_and_it_is_as_little_as_wanted() -> None:

@@ -19,14 +19,15 @@ ROOT = Path(prunus.__file__).parent
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 OPEN = {"amounts", "arrays", "errors", "files", "names", "reading", "version"}  # every room may import these
 MOST_FILES = 12
-CROWDED = {"methods", "verbs"}  # one file per command or method
+CROWDED = {"methods", "onnx", "verbs"}  # one file per command or method; onnx: to be divided
 
 # room: the rooms that it imports, besides the open ones
 TABLE = """
 amounts:
 arrays:
-config: presets
+config: granularity presets
 errors:
+granularity:
 run_folder:
 version:
 benchmarks:
@@ -42,37 +43,39 @@ parallel:
 presets:
 samples:
 sealed:
-recipes: benchmarks config presets
+recipes: benchmarks catalog config presets
 bundle: graph images
 probabilities: images
 torch_graph: bundle graph
 editing: bundle config graph images
 backbone: bundle config editing images samples torch_graph
 data: benchmarks config images samples
-runtime: bundle graph images probabilities
-masks: backbone
-measure: benchmarks bundle config data graph images probabilities runtime
-onnx: bundle graph runtime
+integers: bundle graph
+runtime: bundle graph images integers probabilities
+masks: backbone granularity
+measure: benchmarks bundle config data granularity graph images probabilities runtime
+onnx: bundle graph integers runtime
 lowering: backbone bundle editing graph masks
-methods: backbone catalog config losses masks measure presets
+methods: backbone catalog config granularity losses masks measure presets
 report: bundle catalog images measure recipes run_folder terminal
 serving: bundle config images measure probabilities runtime samples
-budgets: bundle config graph lowering masks measure
+budgets: bundle config graph images lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
 learning: config data images losses masks methods parallel probabilities sealed
 checkpoints: bundle config images learning parallel presets recipes run_folder sealed
 adding: bundle checkpoints config editing graph images learning masks recipes torch_graph
-training: adding backbone budgets checkpoints config data images learning losses lowering masks measure methods parallel
-    recipes run_folder torch_graph
+training: adding backbone budgets checkpoints config data granularity images learning losses lowering masks measure
+    methods parallel recipes run_folder torch_graph
 evaluation: backbone budgets bundle catalog checkpoints config data images learning lowering masks measure methods
     presets probabilities recipes run_folder runtime timing training
 comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
 drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 progress: report run_folder terminal training
+quantizing: bundle config data evaluation graph images integers runtime torch_graph
 verbs: adding backbone benchmarks bundle catalog comparison config data drafting editing evaluation graph measure
-    methods onnx parallel presets pretraining progress recipes report run_folder runtime samples serving timing
-    torch_graph training
+    methods onnx parallel presets pretraining progress quantizing recipes report run_folder runtime samples serving
+    timing torch_graph training
 cli: backbone benchmarks bundle catalog config data measure onnx parallel progress recipes report run_folder runtime
     serving terminal verbs
 __main__: cli
@@ -85,7 +88,7 @@ IMPORTS = {
 WITH_TORCH = {
     *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
     *("budgets", "checkpoints", "evaluation", "comparison", "drafting", "pretraining", "verbs"),
-    *("torch_graph", "adding"),
+    *("torch_graph", "adding", "quantizing"),
 }
 
 

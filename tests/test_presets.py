@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from prunus.config import Recipe, Sharing, Training
+from prunus.errors import RecipeError
 from prunus.methods.table import choose_method
 from prunus.presets import of_any_version
-from prunus.recipes import load_recipe, load_stored_recipe, parse_recipe, recipe_differences
+from prunus.recipes import load_recipe, load_stored_recipe, parse_recipe, recipe_differences, with_overrides
 
 SMALLEST: dict[str, object] = {"backbone": "wrn14_2", "domains": ["demo:fashion"]}
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -64,6 +65,26 @@ def test_a_recipe_comes_back_from_its_own_content() -> None:
 
 def test_the_default_preset_changes_nothing() -> None:
     assert parse_recipe(SMALLEST | {"preset": "auto"}) == parse_recipe(SMALLEST)
+
+
+def test_options_without_a_name_are_those_of_the_presets_method() -> None:
+    options = {"method": {"granularity": "filter"}}
+    chosen = parse_recipe(SMALLEST | options).method
+    assert chosen is not None
+    assert (chosen.name, chosen.options) == ("exact", {"granularity": "filter"})
+    of_paper = _paper(**options).method
+    assert of_paper is not None
+    assert of_paper.name == "union"
+    with pytest.raises(RecipeError, match=r"lacks the key 'method\.name'"):  # which the sharing loss may imply
+        parse_recipe(SMALLEST | options | {"sharing": {"loss": "jaccard"}})
+    changed = parse_recipe(with_overrides(SMALLEST, ["method.weights=frozen"])).method
+    assert changed is not None
+    assert (changed.name, changed.options) == ("exact", {"weights": "frozen"})
+
+
+def test_an_option_of_a_method_that_is_written_as_a_key_names_its_place() -> None:
+    with pytest.raises(RecipeError, match=r"unknown recipe key 'weights'; did you mean 'method\.weights'\? It is an"):
+        parse_recipe(SMALLEST | {"weights": "frozen"})
 
 
 def test_a_preset_alone_is_no_difference() -> None:

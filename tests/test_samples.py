@@ -47,6 +47,9 @@ def test_the_stored_results_are_of_the_demos_domains_and_name_commands_that_exis
         train, recipe = result.commands[0].split()[1:3]
         assert train == "train"
         assert choose_method(load_recipe(ROOT / recipe)).name in (result.results.method, "exact")
+        without_limits = result.results.model_copy(update={"limits": ()})  # as shares, which were stored too
+        assert result.results.over_budget == without_limits.over_budget
+        assert result.results.budget_kept is (None if result.results.budget is None else not without_limits.over_budget)
 
 
 def test_both_distributions_have_one_version_and_the_extra_demo_names_the_samples() -> None:

@@ -20,6 +20,7 @@ from pydantic import (
 from prunus.amounts import parse_bytes, parse_count, parse_share, write_bytes, write_count
 from prunus.arrays import DType
 from prunus.errors import RecipeError
+from prunus.granularity import Granularity
 from prunus.names import domain_name, domain_name_problem
 from prunus.presets import Preset, with_preset
 
@@ -41,7 +42,6 @@ Strategy = Literal["shuffled", "round_robin", "alternate", "mixed", "individual"
 Crops = Literal[1, 5, 10, "paper"]
 Schedule = Literal["step", "cosine", "constant"]
 Policy = Literal["random_resized_crop", "color_jitter", "rand_augment", "trivial_augment", "python"]
-Granularity = Literal["kernel", "filter", "input_channel"]
 
 
 class Settings(BaseModel):
@@ -204,6 +204,11 @@ class Budget(Settings):
         return self.kernels if list(self.limits()) == ["kernels"] else None
 
     @property
+    def can_grow(self) -> bool:
+        """Whether some limit can be raised; a share of 1 is all there is."""
+        return any(value != 1 or name in ("bytes", "macs") for name, value in self.limits().items())
+
+    @property
     def label(self) -> str:
         """The limits in a form for the names of folders and rows: "0.25", or "bytes=1000000-macs=20000000"."""
         if self.only_kernels:
@@ -266,6 +271,9 @@ class Training(Settings):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="of activations (default: bfloat16 on GPUs that support it)"
     )
+    quantize: Literal["int8"] | None = Field(
+        default=None, description="int8: the last fifth of training rounds kernels and activations to 8 bits"
+    )
     compile: bool = Field(default=False, description="on a GPU, compile the network first, for faster steps")
     cuda_graphs: bool = Field(default=True, description="on a GPU, record a step once and replay it")
     deterministic: bool = Field(default=False, description="on a GPU, equal runs end with equal bits, at some speed")
@@ -275,6 +283,11 @@ class Training(Settings):
         if self.epochs and self.warmup_epochs >= self.epochs:
             raise ValueError(f"warmup_epochs must be less than epochs ({self.epochs}), got {self.warmup_epochs}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what earlier versions do without, unless it was set."""
+        return {key: value for key, value in serialize(self).items() if key != "quantize" or value}
 
     @property
     def num_epochs(self) -> int:

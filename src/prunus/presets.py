@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 Preset = Literal["auto", "paper"]
 
+METHODS: dict[Preset, str] = {"auto": "exact", "paper": "union"}  # unless the sharing loss of a recipe implies another
 PAPER_TRAINING: dict[str, object] = {
     "epochs": 60,
     "batch_size": 32,
@@ -28,10 +29,14 @@ PAPER_TRAINING: dict[str, object] = {
 def with_preset(content: Mapping[str, object]) -> dict[str, object]:
     """Fill in the training settings of a recipe's preset; keys of the recipe itself take precedence.
 
-    The method is no key to fill in: it may follow from the sharing loss.
+    The method is no key to fill in, since it may follow from the sharing loss. Only a table of options gets the name.
     """
     filled = dict(content)
-    if filled.get("preset") != "paper":
+    preset = filled.get("preset", "auto")
+    method = filled.get("method")
+    if isinstance(method, Mapping) and "name" not in method and not filled.get("sharing") and preset in METHODS:
+        filled["method"] = {"name": METHODS[preset], **method}
+    if preset != "paper":
         return filled
     training = _content(filled.get("training", {}))
     if training is not None:  # any other type is refused by the validation

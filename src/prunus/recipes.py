@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from prunus.benchmarks import Benchmark, find_benchmark
+from prunus.catalog import read_catalog
 from prunus.config import (
     NO_FOLDERS,
     BackboneChoice,
@@ -233,6 +234,11 @@ def _explain(error: ValidationError, has_source: bool) -> RecipeError | UnknownN
     if first["type"] == "extra_forbidden":
         written = _as_written(first["loc"], has_source)
         key = ".".join(map(str, written))
+        if methods := [method.name for method in read_catalog().methods if key in method.options]:
+            return RecipeError(
+                f"unknown recipe key {key!r}; did you mean 'method.{key}'? "
+                f"It is an option of method {', '.join(methods)}"
+            )
         return UnknownNameError("recipe key", key, _known_keys(written[:-1]), "docs/recipes.md lists all keys")
     # pydantic appends the branch of a union, such as literal['learned'], which is not a key
     loc = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]

@@ -22,9 +22,12 @@ class EpochReport:
     """Results of all domains in an epoch: a line of the log.
 
     Args:
+        union: share of the kernels that any domain uses.
         seconds: training time so far.
         images_per_second: training images of this epoch, with the time of validation (0 if unknown).
         has_switches: whether the method chooses kernels; if not, it uses all of them in every domain.
+        is_ending: whether kernels are counted as in the model file, at the end of a run; before, all that are switched
+            on count, even if nothing reads them.
     """
 
     epoch: int
@@ -36,6 +39,7 @@ class EpochReport:
     seconds: float = 0.0
     images_per_second: float = 0.0
     has_switches: bool = True
+    is_ending: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class DomainEnding:
     """The accuracy of one domain at the end of a run, beside what needs no training.
 
     Args:
-        usage: share of the kernels.
+        usage: share of the kernels, counted as in the model file.
         chance: accuracy of an answer that ignores the image.
         validation_accuracy: None if no images are held out.
         frozen_accuracy: of a linear classifier on the features of the backbone; None if unknown.
@@ -62,6 +66,8 @@ class Ending:
 
     Args:
         step: of the end of the run.
+        union: share of the kernels that any domain uses, counted as in the model file.
+        intersection: of those that every domain uses.
         findings: sentences for the user.
     """
 
@@ -70,6 +76,7 @@ class Ending:
     union: float
     has_switches: bool
     findings: tuple[str, ...] = ()
+    intersection: float = 0.0
 
     def mean_accuracy(self) -> float | None:
         """Return the mean validation accuracy of the domains that have one."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from prunus.adding.recipe import Addition, addition_recipe, check_name, teacher_of
+from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice
 from prunus.errors import BundleError, RecipeError, UnknownNameError
 from tests.makers.graph_bundles import random_bundle, varied_graph
@@ -32,6 +33,25 @@ def test_a_domain_that_may_add_kernels_trains_them() -> None:
     assert recipe.method.options["weights"] == "trained"
     assert recipe.budget.only_kernels == 0.05
     assert recipe.teacher is None
+
+
+def _file_of(granularity: str) -> Bundle:
+    """Return a file that says with which switches it was trained."""
+    recipe = {"domains": [], "budget": 0.5, "method": {"name": "exact", "granularity": granularity}}
+    return Bundle(BUNDLE.manifest.model_copy(update={"provenance": {"recipe": recipe}}), BUNDLE.arrays)
+
+
+@pytest.mark.parametrize(("granularity", "expected"), [("1x4", "1x4"), ("kernel", None), ("filter", None)])
+def test_inside_a_file_of_blocks_a_domain_uses_whole_blocks(granularity: str, expected: str | None) -> None:
+    recipe = addition_recipe(MODEL, _file_of(granularity), Addition("cars"))
+    assert recipe.method is not None
+    assert recipe.method.options.get("granularity") == expected
+
+
+def test_a_file_of_blocks_grows_by_single_kernels() -> None:
+    recipe = addition_recipe(MODEL, _file_of("1x4"), Addition("cars", grow="5%", weights="w.pth"))
+    assert recipe.method is not None
+    assert recipe.method.options == {"weights": "trained"}
 
 
 def test_a_teacher_is_the_original_network_fine_tuned_on_the_same_images() -> None:
@@ -68,5 +88,7 @@ def test_names_are_checked_before_anything_is_trained() -> None:
     check_name(BUNDLE, "a", is_replaced=True)
     with pytest.raises(BundleError, match="already has a domain 'a'"):
         check_name(BUNDLE, "a", is_replaced=False)
+    with pytest.raises(BundleError, match="already has a domain 'a', and files are named after domains"):
+        check_name(BUNDLE, "A", is_replaced=False)
     with pytest.raises(UnknownNameError, match="unknown domain 'cars'"):
         check_name(BUNDLE, "cars", is_replaced=True)

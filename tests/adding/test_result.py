@@ -49,6 +49,23 @@ def test_the_file_answers_as_the_network_that_learned() -> None:
         assert np.array_equal(larger.weight(layer, used), bundle.weight(layer, used))
 
 
+def test_a_domain_of_blocks_uses_the_kernels_of_its_blocks_that_the_file_has() -> None:
+    bundle = drawn_bundle(kernel=1)
+    net = opened(bundle, granularity="1x4")
+    start_from_nearest(net, [DomainData("new", PREPROCESS, False, drawn_images(), None)])
+    disturb(net)
+    larger = add_domain(bundle, "new", learned_parts(net, "new", ENTRY))
+    for engine in (NumpyEngine(larger), NativeEngine(larger)):
+        assert np.allclose(engine.logits(IMAGES, "new"), logits(net), atol=1e-4)
+    used, has = larger.mask("new", "second"), bundle.union("second")
+    assert not (used & ~has).any()
+    assert 0 < used.sum() < has.sum()
+    for first in (0, 4):
+        block = slice(first, first + 4)
+        on = used[:, block].any(axis=1)
+        assert np.array_equal(used[on, block], has[on, block])
+
+
 def test_kernels_that_were_added_and_trained_are_stored() -> None:
     bundle = drawn_bundle()
     others = {layer: torch.rand(bundle.weight(layer, bundle.union(layer)).shape) for layer in bundle.manifest.convs}

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from prunus.adding.start import find_nearest, start_from_nearest
+from prunus.adding.start import MOST_CANDIDATES, candidates_of, find_nearest, start_from_nearest
 from prunus.learning.feed import DomainData
 from prunus.torch_graph.file_network import FileNetwork
 from tests.makers.additions import PREPROCESS, drawn_bundle, drawn_images, opened
@@ -11,11 +11,20 @@ from tests.makers.additions import PREPROCESS, drawn_bundle, drawn_images, opene
 
 def test_the_nearest_domain_separates_the_classes_best() -> None:
     images = drawn_images()
-    nearest = find_nearest(
-        FileNetwork(drawn_bundle()).eval(), images.images, torch.from_numpy(images.labels), 2, PREPROCESS
-    )
+    network, labels = FileNetwork(drawn_bundle()).eval(), torch.from_numpy(images.labels)
+    nearest = find_nearest(network, ("blind", "seeing"), images.images, labels, 2, PREPROCESS)
     assert nearest.domain == "seeing"
     assert nearest.accuracy > 0.9
+    assert find_nearest(network, ("blind",), images.images, labels, 2, PREPROCESS).accuracy < 0.9
+
+
+def test_of_many_domains_some_are_candidates_and_always_the_one_that_is_trained_again() -> None:
+    names = [f"d{number}" for number in range(1000)]
+    assert candidates_of(["a", "b"], "new") == ["a", "b"]
+    chosen = candidates_of(names, "new")
+    assert len(chosen) == MOST_CANDIDATES
+    assert {"d0", "d999"} <= set(chosen)
+    assert candidates_of(names, "d1") == sorted([*chosen, "d1"], key=names.index)
 
 
 def test_the_new_domain_computes_what_the_nearest_one_does() -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from prunus.budgets.limits import Limits, Usage, limits_of, whole_share
+from prunus.budgets.limits import Limits, Usage, limits_of
 from prunus.config import Budget
 from prunus.errors import UnknownNameError
+from prunus.measure.budget import whole_share
 from prunus.measure.cost import CostReport, LayerCost
 
 # name, kernels, kernel area, positions, used by each domain, union, intersection, weights read

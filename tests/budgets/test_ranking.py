@@ -10,7 +10,7 @@ from prunus.backbone.zoo import Backbone
 from prunus.budgets.limits import Limits
 from prunus.budgets.ranking import Ranking
 from prunus.budgets.switch_costs import switch_costs
-from prunus.config import Granularity
+from prunus.granularity import Granularity
 from prunus.images import Preprocess
 from prunus.masks.pool import PooledSwitches
 from prunus.methods.exact import Options
@@ -18,7 +18,7 @@ from prunus.methods.table import adapt
 
 SIZE = 8
 DOMAINS = ("a", "b", "c")
-GRANULARITIES: tuple[Granularity, ...] = ("kernel", "filter", "input_channel")
+GRANULARITIES: tuple[Granularity, ...] = ("kernel", "1x4", "filter", "input_channel")
 
 
 def _ranking(limits: Limits, granularity: Granularity = "kernel", weights: str = "trained") -> Ranking:
@@ -65,10 +65,10 @@ def test_the_worth_of_a_switch_is_the_squared_norm_of_its_weights(granularity: G
 def test_the_floor_is_the_most_valuable_switch_of_every_layer(granularity: Granularity) -> None:
     ranking = _ranking(Limits(DOMAINS, kernels=10), granularity)
     worth, floor = ranking.worth(), ranking.floor()
-    views, on = ranking.pool.layout.views(worth), ranking.pool.layout.views(floor)
-    for layer, values in views.items():
-        assert int(on[layer].sum()) == 1
-        assert bool(on[layer].flatten()[values.argmax()])
+    for layer in range(3):
+        is_own = ranking.costs.layer == layer
+        assert int(floor[is_own].sum()) == 1
+        assert bool(floor[is_own][worth[is_own].argmax()])
 
 
 def test_of_equally_valuable_switches_the_first_is_the_floor() -> None:

@@ -61,7 +61,7 @@ def test_what_is_measured_counts_not_what_is_estimated(factor: float) -> None:
     assert int(factor * kernels) == int(factor * max(fitting))
 
 
-@pytest.mark.parametrize("granularity", range(3))
+@pytest.mark.parametrize("granularity", range(len(GRANULARITIES)))
 @pytest.mark.parametrize("seed", range(4))
 def test_macs_are_kept_in_every_domain_and_nearly_used_in_one(seed: int, granularity: int) -> None:
     search, meter = _search(Limits(()), seed, granularity)
@@ -76,6 +76,21 @@ def test_macs_are_kept_in_every_domain_and_nearly_used_in_one(seed: int, granula
             more = opened.clone()
             more[:, switch] = True
             assert not search.limits.are_kept(meter.usage(more)), switch
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_domain_with_room_under_its_own_macs_uses_kernels_that_others_have_anyway(seed: int) -> None:
+    search, meter = _search(Limits((), kernels=17), seed, factor=1.7)  # so the search scales all limits down
+    whole = meter.usage(torch.ones_like(search.pool.open_DM))
+    macs = tuple(int((0.2 if index else 0.9) * count) for index, count in enumerate(whole.macs))
+    search = Search(replace(search.ranking, limits=replace(search.limits, macs=macs)), meter)
+    opened = search.largest()
+    usage = meter.usage(opened)
+    assert search.limits.are_kept(usage)
+    for index, limit in enumerate(macs):
+        closed = (opened.any(0) & ~opened[index]).nonzero()[:, 0]
+        least = search.ranking.costs.macs[closed].min() if len(closed) else torch.inf
+        assert usage.macs[index] >= FILLED * limit or usage.macs[index] + least > limit
 
 
 @pytest.mark.parametrize("seed", range(6))

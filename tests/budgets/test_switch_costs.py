@@ -16,19 +16,20 @@ ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def _network() -> nn.Sequential:
-    """A stem, a depthwise, a grouped and a strided pointwise convolution."""
+    """A stem, a depthwise, a grouped and two pointwise convolutions, one of them strided."""
     return nn.Sequential(
         nn.Conv2d(3, 6, 3, padding=1),
         nn.Conv2d(6, 6, 3, groups=6),
         nn.Conv2d(6, 4, (1, 3), groups=2),
-        nn.Conv2d(4, 5, 1, stride=2),
+        nn.Conv2d(4, 6, 1, stride=2),
+        nn.Conv2d(6, 5, 1),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
     )
 
 
 @pytest.mark.parametrize("dtype", ITEM)
-@pytest.mark.parametrize("granularity", ["kernel", "filter", "input_channel"])
+@pytest.mark.parametrize("granularity", ["kernel", "1x4", "filter", "input_channel"])
 def test_a_switch_costs_what_its_kernels_cost(granularity: str, dtype: DType) -> None:
     network = _network()
     layout = switch_layout(network, granularity)

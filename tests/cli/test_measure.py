@@ -1,5 +1,6 @@
 """`prunus evaluate`, `prunus bench` and `prunus inspect`: their tables, explanations and options."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from prunus.measure.evaluation import Evaluation
 from prunus.measure.inspection import Inspection, LayerContent
 from prunus.measure.speed import Benchmark, Gain, Speed, Timing
 from prunus.report.page.writing import Report
-from tests.makers.run_folders import results
+from tests.makers.run_folders import by_class, results
 
 LONG = "stages.0.blocks.0.a_very_long_name_of_a_layer.conv"
 RESULTS = Benchmark(
@@ -92,6 +93,30 @@ def test_without_anything_to_compare_with_there_are_no_columns_for_it(monkeypatc
     assert not any("--explain" in line for line in lines)
 
 
+def test_accuracies_stand_beside_times_with_their_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    timing = Timing(median_ms=1.0, p95_ms=2.0)
+    rival = Speed(engine="onnxruntime_int8", threads=1, domain=None, latency=timing, images_per_second=9)
+    speeds = [
+        *(each.model_copy(update={"accuracy": 0.75 if each.domain else None}) for each in RESULTS.speeds),
+        rival.model_copy(update={"domain": "birds", "accuracy": 0.5}),
+        rival.model_copy(update={"domain": "flowers", "accuracy": 0.6}),
+        rival,
+    ]
+    found = RESULTS.model_copy(update={"speeds": tuple(speeds)})
+    monkeypatch.setattr("prunus.bench", lambda *_: found)
+    lines = _lines("--explain")
+    assert _row(lines, "engine")[-1] == "accuracy"
+    assert _row(lines, "Prunus", "birds")[-4:] == ["80", "%", "75.00", "%"]
+    assert _row(lines, "ONNX", "int8", "birds") == ["ONNX", "int8", "birds", "1.000", "2.000", "9", "50.00", "%"]
+    assert _row(lines, "ONNX", "int8", "1.000") == ["ONNX", "int8", "1.000", "2.000", "9"]
+    assert _row(lines, "Prunus", "mean") == ["Prunus", "mean", "3.00", "x", "60", "%", "75.00", "%"]
+    assert _row(lines, "ONNX", "int8", "mean") == ["ONNX", "int8", "mean", "55.00", "%"]
+    assert max(len(line) for line in lines if line.startswith(("Prunus  ", "ONNX  "))) <= 80
+    alone = found.model_copy(update={"gains": ()})
+    monkeypatch.setattr("prunus.bench", lambda *_: alone)
+    assert _row(_lines(), "Prunus", "mean") == ["Prunus", "mean", "75.00", "%"]
+
+
 def test_columns_are_explained_only_when_asked(calls: list[tuple[object, ...]]) -> None:
     explanation = "of ideal: speed-up divided by the reduction in multiply-accumulates"
     assert explanation not in _lines()
@@ -100,11 +125,11 @@ def test_columns_are_explained_only_when_asked(calls: list[tuple[object, ...]]) 
 
 
 def test_options_reach_the_benchmark(calls: list[tuple[object, ...]]) -> None:
-    _lines("--threads", "1", "--threads", "2", "--domain", "birds", "--batch", "3", "--rounds", "4")
+    _lines("--threads", "1", "--threads", "2", "--domain", "birds", "--batch", "3", "--rounds", "4", "--data", "images")
     _lines()
     assert calls == [
-        (Path("model.prunus"), [1, 2], ["birds"], 3, 4),
-        (Path("model.prunus"), None, (), 16, 50),
+        (Path("model.prunus"), [1, 2], ["birds"], 3, 4, Path("images")),
+        (Path("model.prunus"), None, (), 16, 50, None),
     ]
 
 
@@ -169,6 +194,19 @@ def test_evaluate_ends_in_two_lines_unless_explanations_are_asked_for(
     assert len(below) == lines
     assert below[-1].startswith(f"Saved to {tmp_path / 'results.json'}.")
     assert ("--explain" in below[-1]) == (not options)
+
+
+@pytest.mark.parametrize(("options", "is_shown"), [((), False), (("--pictures",), True)])
+def test_json_has_the_pictures_of_mistakes_only_if_they_are_asked_for(
+    options: Sequence[str], is_shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = results()
+    content["domains"]["birds"]["by_class"] = by_class(["owl", "wren"])
+    monkeypatch.setattr("prunus.evaluate", lambda *_: Evaluation.model_validate(content))
+    output = CliRunner().invoke(app, ["evaluate", "m.prunus", "--json", *options]).output
+    mistakes = json.loads(output)["domains"]["birds"]["by_class"]["mistakes"]
+    assert len(mistakes) > 1
+    assert all(bool(mistake["picture"]) == is_shown for mistake in mistakes)
 
 
 def test_evaluate_says_how_to_see_more_of_a_model_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,8 @@ def test_the_summary_says_size_cost_and_gain(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_stored_results_stand_beside_the_model_with_their_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = results("union", 0.5, {"birds": 0.7, "flowers": 0.75}, (0.6, 0.45)) | {"model_bytes": 1_230_000}
+    theirs = results("union", 0.5, {"birds": 0.7, "flowers": 0.75}, (0.6, 0.45), sharing="union", union=0.6)
+    theirs["model_bytes"] = 1_230_000
     commands = ["prunus train recipes/demo_union.toml --out runs/u", "prunus evaluate runs/u"]
     stored = {"title": "the paper's union loss", "commands": commands, "machine": "a machine", "results": theirs}
     output = _demonstrate(monkeypatch, stored=[stored])
@@ -44,7 +45,7 @@ def test_stored_results_stand_beside_the_model_with_their_commands(monkeypatch: 
     shown = {title: [cell.strip() for cell in cells] for title, cells in rows.items()}
     assert shown["this model"] == ["80.0 %", "40.0 %", "40.0 %", "0.90 MB"]
     assert shown["frozen features"] == ["75.0 %", "100.0 %", "100.0 %", "0.90 MB"]
-    assert shown["the paper's union loss *"] == ["72.5 %", "40.0 %", "45.0 %", "1.23 MB"]
+    assert shown["the paper's union loss *"] == ["72.5 %", "60.0 % (over budget)", "45.0 %", "1.23 MB"]
     assert f"* the paper's union loss: stored result of: {' && '.join(commands)}" in output
     assert "stored result" not in _demonstrate(monkeypatch)
 

@@ -121,7 +121,7 @@ def test_pruning_says_how_large_the_file_is_and_what_was_kept(monkeypatch: pytes
     assert result.exit_code == 0, result.exception
     output = result.output
     kept = f"{100 * bundle_costs(bundle).union():.1f} % of the kernels kept"
-    assert output.startswith(f"{file}: {file.stat().st_size / 1e6:.2f} MB for 2 domains (birds, flowers), {kept}")
+    assert output.startswith(f"{file}: {file.stat().st_size / 1e3:.1f} kB for 2 domains (birds, flowers), {kept}")
     assert "budget" not in output  # the file does not know of any
 
 

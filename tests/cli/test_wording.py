@@ -21,6 +21,7 @@ OTHERS = {
         "report/page/reading.py",
         "verbs/train.py",
         "drafting/draft.py",
+        "evaluation/packing.py",
     ),
 }
 

@@ -21,6 +21,7 @@ from prunus.images import Preprocess
 from prunus.runtime import _native
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
+from tests.makers.coded_bundles import integer_graph, random_coded_bundle
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle, torch_logits, varied_graph
 
 SIZE = 12
@@ -244,3 +245,17 @@ def test_images_of_another_size_are_refused() -> None:
     entry = DomainEntry(classes=parts.entry.classes, preprocess=other)
     with pytest.raises(BundleError, match="'new' has images of 16 pixels, but the model takes 12"):
         add_domain(bundle, "new", DomainParts(entry, parts.masks, parts.weights, parts.tensors, parts.head))
+
+
+def test_a_domain_is_removed_from_an_8_bit_file_and_the_others_answer_as_before(tmp_path: Path) -> None:
+    bundle = random_coded_bundle(integer_graph(0), SIZE)
+    before, after = (all_logits(content, tmp_path, "int8") for content in (bundle, remove_domain(bundle, "a")))
+    assert {domain for _, domain in after} == {"b"}
+    assert all(np.array_equal(logits, before[key]) for key, logits in after.items())
+
+
+def test_no_domain_is_added_to_an_8_bit_file() -> None:
+    bundle = random_coded_bundle(integer_graph(0), SIZE)
+    parts = drawn_parts(bundle, np.random.default_rng(0), grows=False)
+    with pytest.raises(BundleError, match="a domain cannot be added to an 8-bit model file; add it to the float file"):
+        add_domain(bundle, "c", parts)

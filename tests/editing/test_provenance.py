@@ -1,5 +1,7 @@
 """What a file records when domains come and go."""
 
+import pytest
+
 from prunus.bundle.manifest import Provenance
 from prunus.editing.provenance import record_addition, record_removal
 from prunus.recipes import parse_recipe
@@ -92,3 +94,31 @@ def test_the_source_stays_marked_until_it_is_removed() -> None:
     assert (replaced.source, replaced.domains[0].path) == ("a", "other")
     assert parse_recipe(record_removal(marked, "b")["recipe"]).source == "a"
     assert parse_recipe(record_removal(marked, "a")["recipe"]).source is None
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"recipe": None},
+        {"recipe": 3},
+        {"recipe": {}},
+        {"recipe": {"domains": None}},
+        {"recipe": {"domains": ["a", "b"]}},
+        {"recipe": {"domains": [{"path": "a"}]}},
+        {"recipe": RECIPE | {"budget": {"kernels": "25%"}}},
+        {"recipe": RECIPE | {"budget": "25%"}},
+        {"recipe": RECIPE | {"budget": {"macs": ["a"]}}},
+    ],
+)
+def test_an_odd_recipe_stays_as_it_is_and_the_addition_is_recorded(odd: Provenance) -> None:
+    found = record_addition(odd, "cars", OWN, 0.05)
+    assert found["recipe"] == odd["recipe"]
+    assert list(found["added"]) == ["cars"]
+    assert record_removal(found, "cars") == odd
+
+
+@pytest.mark.parametrize("added", [None, [], {"cars": 3}, {"cars": None}, {"cars": {"grown": "much"}}])
+def test_odd_records_of_additions_are_replaced(added: object) -> None:
+    found = record_addition(ORIGIN | {"added": added}, "cars", OWN)
+    assert found == record_addition(ORIGIN, "cars", OWN)
+    assert record_removal(ORIGIN | {"added": added}, "cars") == ORIGIN

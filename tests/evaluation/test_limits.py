@@ -38,12 +38,21 @@ def test_a_limit_of_bytes_is_left_out_where_no_file_can_hold_the_network() -> No
     ]
 
 
-@pytest.mark.parametrize("method", ["union", "ba2"])
-def test_the_budget_of_the_papers_methods_is_that_of_each_domain(method: str) -> None:
+@pytest.mark.parametrize("method", ["ba2", "intersection", "jaccard"])
+def test_the_budget_of_a_penalty_is_that_of_each_domain(method: str) -> None:
     limits = limits_used(_recipe(method, 0.24), COSTS, 1001)
     assert limits == (
         LimitUse(name="kernels", domain="a", used=10, limit=9, kept=False),
         LimitUse(name="kernels", domain="b", used=8, limit=9, kept=True),
+    )
+
+
+def test_the_budget_of_the_union_loss_is_that_of_all_domains_together_too() -> None:
+    limits = limits_used(_recipe("union", 0.25), COSTS, 1001)
+    assert limits == (
+        LimitUse(name="kernels", domain="a", used=10, limit=10, kept=True),
+        LimitUse(name="kernels", domain="b", used=8, limit=10, kept=True),
+        LimitUse(name="kernels", used=15, limit=10, kept=False),
     )
 
 

@@ -106,6 +106,15 @@ def test_the_macs_of_adapters_are_counted(make_recipe: MakeRecipe) -> None:
     assert all(domain.macs > plan.dense_macs for domain in plan.domains.values())
 
 
+def test_a_plan_for_a_file_larger_than_the_dense_network_says_so(make_recipe: MakeRecipe) -> None:
+    whole, half = (plan_recipe(make_recipe(budget=share)) for share in (1.0, 0.5))
+    assert whole.model_bytes is not None
+    assert whole.model_bytes > whole.dense_bytes
+    assert "the file is larger than the dense network" in whole.notes[0]
+    assert whole.notes[0].endswith('; set a smaller budget, or set dtype = "float16"')
+    assert not any("larger than" in note for note in half.notes)
+
+
 def test_what_cannot_be_kept_is_refused_with_the_same_words_as_in_training(
     make_recipe: MakeRecipe, tmp_path: Path
 ) -> None:

@@ -97,6 +97,8 @@ def test_limits_are_those_of_the_method_and_all_of_them_must_be_kept() -> None:
     assert [(limit.domain, limit.used, limit.limit) for limit in within.limits] == [("a", 10, 10), ("b", 8, 10)]
     assert within.budget_kept is True
     assert (over.budget_kept, over.over_budget) == (False, ["a"])
+    union = evaluation_of(_subject(method="union", budget=0.25), "test", ANSWERS)  # of 15 kernels of 40
+    assert (union.budget_kept, union.over_budget) == (False, ["all domains together"])
     exact = evaluation_of(_subject(method="exact", budget={"bytes": 1234}), "test", ANSWERS)
     assert (exact.budget, exact.budget_kept) == (None, True)
     assert evaluation_of(_subject(method="exact", budget={"bytes": 1233}), "test", ANSWERS).budget_kept is False

@@ -118,12 +118,12 @@ def test_a_fixed_sharing_weight_stays_and_a_learned_one_climbs() -> None:
     assert 0 < seen[0] < seen[1] < seen[2]
 
 
-@pytest.mark.parametrize("granularity", ["filter", "input_channel"])
+@pytest.mark.parametrize("granularity", ["1x4", "filter", "input_channel"])
 def test_coarse_switches_feel_the_losses_of_all_their_kernels_over_the_root_of_their_number(granularity: str) -> None:
     """Autograd over kernels computes the same gradients; the cross-entropy's is the plain sum."""
     recipe = tiny_recipe(budget=0.3, granularity=granularity, training={"dual_rate": 3.0, "lr": 0.1, "momentum": 0})
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    network = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     backbone = Backbone(
         "t", network, Preprocess(size=9, resize=9, mean=(0, 0, 0), std=(1, 1, 1)), probe_network(network, 9)
     )
@@ -138,6 +138,10 @@ def test_coarse_switches_feel_the_losses_of_all_their_kernels_over_the_root_of_t
     learned = torch.autograd.grad(loss, theirs.scores_DM, retain_graph=True)[0]
     penalty = torch.stack([3.0 * float(v.detach()) * v for v in violations])
     pressed = torch.autograd.grad(penalty.sum(), theirs.scores_DM)[0]
-    counts = {"filter": [3.0] * 6 + [6.0] * 5, "input_channel": [6.0] * 3 + [5.0] * 6}  # kernels of each switch
+    counts = {  # kernels of each switch
+        "1x4": [1.0] * 18 + [4.0, 2.0] * 5,
+        "filter": [3.0] * 6 + [6.0] * 5,
+        "input_channel": [6.0] * 3 + [5.0] * 6,
+    }
     expected = learned + pressed / torch.tensor(counts[granularity]).sqrt()
     torch.testing.assert_close(ours.scores_DM.grad, expected, rtol=1e-4, atol=1e-7)

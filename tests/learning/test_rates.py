@@ -6,7 +6,7 @@ import pytest
 
 from prunus.config import Training
 from prunus.data.schedule import schedule
-from prunus.learning.rates import rate_factor
+from prunus.learning.rates import rate_factor, rounding_start
 
 
 def _factors(training: Training, steps: int = 100) -> list[float]:
@@ -51,3 +51,13 @@ def test_with_a_constant_rate_the_factors_do_not_depend_on_the_length_of_the_run
 def test_drops_multiply() -> None:
     training = Training(epochs=10, lr_drops=(0.3, 0.6), lr_drop_factor=0.5, schedule="step")
     assert [rate_factor(training, epoch) for epoch in (2, 3.5, 5, 6, 9.9)] == [1, 0.5, 0.5, 0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "until", "start"),
+    [(20, 0.5, 16), (4, 0.5, 3), (1, 0.5, 0.5), (1, 0.0, 0), (10, 0.9, 9), (20, 0.0, 16)],
+)
+def test_rounding_takes_the_last_fifth_but_an_epoch_at_least_and_waits_for_the_pool(
+    epochs: int, until: float, start: float
+) -> None:
+    assert rounding_start(Training(epochs=epochs), until) == pytest.approx(start)

@@ -67,7 +67,7 @@ def _random_net(
 
 
 @pytest.mark.parametrize("weights", ["trained", "frozen"])
-@pytest.mark.parametrize("granularity", ["kernel", "filter", "input_channel"])
+@pytest.mark.parametrize("granularity", ["kernel", "1x4", "filter", "input_channel"])
 def test_the_file_predicts_the_logits_of_a_pool_with_trained_kernels(
     granularity: str, weights: str, tmp_path: Path
 ) -> None:
@@ -147,7 +147,7 @@ def test_kernels_that_nobody_reads_are_gone_and_costs_are_relative_to_the_whole_
     assert costs.own[0].bits == whole.own[0].bits
 
 
-@pytest.mark.parametrize("granularity", ["filter", "input_channel"])
+@pytest.mark.parametrize("granularity", ["1x4", "filter", "input_channel"])
 def test_a_file_counts_as_many_switches_as_its_run(granularity: str) -> None:
     backbone = _backbone("wrn14_2")
     options = METHODS["union"].options.model_validate({"granularity": granularity})

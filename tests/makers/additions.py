@@ -8,6 +8,7 @@ from prunus.backbone.zoo import Backbone
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
 from prunus.data.loading import ImageSet
+from prunus.granularity import Granularity
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.exact import Options
@@ -19,11 +20,12 @@ SIZE = 12
 PREPROCESS = Preprocess(size=SIZE, resize=SIZE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 
 
-def drawn_bundle() -> Bundle:
+def drawn_bundle(kernel: int = 3) -> Bundle:
     """Return a model whose domain `blind` uses no kernels, so that its features say nothing."""
+    second = {"kernel": (kernel, kernel), "pads": (kernel // 2,) * 4}
     graph = make_graph(
         convolution("first", [0], (8, 3), activation="relu"),
-        convolution("second", [1], (8, 8), stride=(2, 2), activation="relu"),
+        convolution("second", [1], (8, 8), stride=(2, 2), activation="relu", **second),
         {"op": "mean", "inputs": (2,)},
     )
     bundle = random_bundle(graph, SIZE, ("blind", "seeing"), 0.6, seed=3)
@@ -47,11 +49,12 @@ def drawn_images(count: int = 80) -> ImageSet:
     return ImageSet(images, labels)
 
 
-def opened(bundle: Bundle, others: dict[str, torch.Tensor] | None = None) -> MultiDomainNet:
+def opened(
+    bundle: Bundle, others: dict[str, torch.Tensor] | None = None, granularity: Granularity = "kernel"
+) -> MultiDomainNet:
     """Return the network of a domain that is added to a model; with other weights, the model may grow."""
     network = FileNetwork(bundle, others)
     kept = {name: torch.from_numpy(union) for name, union in network.unions().items()}
     backbone = Backbone("m.prunus", network, PREPROCESS, probe_network(network, SIZE), kept=kept)
-    return adapt(
-        backbone, {"new": ["noise", "stripes"]}, "exact", options=Options(weights="trained" if others else "frozen")
-    )
+    options = Options(weights="trained" if others else "frozen", granularity=granularity)
+    return adapt(backbone, {"new": ["noise", "stripes"]}, "exact", options=options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -14,7 +15,8 @@ from prunus.backbone.probe import probe_network
 from prunus.backbone.zoo import Backbone
 from prunus.budgets.limits import Usage
 from prunus.checkpoints.checkpoint import Identity
-from prunus.config import Budget, Granularity
+from prunus.config import Budget
+from prunus.granularity import Granularity
 from prunus.images import Preprocess
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.pool import PooledSwitches
@@ -24,7 +26,20 @@ from prunus.recipes import parse_recipe
 
 SIZE = 8
 PREPROCESS = Preprocess(size=SIZE, resize=SIZE, mean=(0, 0, 0), std=(1, 1, 1))
-GRANULARITIES: tuple[Granularity, ...] = ("kernel", "filter", "input_channel")
+GRANULARITIES: tuple[Granularity, ...] = ("kernel", "filter", "input_channel", "1x4")
+KINDS = ("plain", "residual", "depthwise", "pointwise")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The layers that a network has for certain, the most that are drawn besides, and the range of its channels."""
+
+    certain: tuple[str, ...] = ()
+    most_layers: int = 3
+    channels: tuple[int, int] = (2, 5)
+
+
+SIZES = {"1x4": Sizes(("pointwise",), 2, (5, 11))}  # several blocks, the last of them often shorter
 UNITS = ("kernels", "weights", "bytes", "macs", "macs by domain", "kernels and macs", "bytes and macs", "all")
 
 
@@ -52,17 +67,18 @@ class Drawn:
         return replace(self, identity=self.identity.model_copy(update={"recipe": recipe}))
 
 
-def draw_network(rng: np.random.Generator) -> nn.Module:
-    """Draw a plain, residual or depthwise network of one to four convolutions."""
+def draw_network(rng: np.random.Generator, sizes: Sizes = Sizes()) -> nn.Module:  # noqa: B008  # frozen
+    """Draw a plain, residual, depthwise or pointwise network of one to four convolutions."""
     torch.manual_seed(int(rng.integers(2**31)))
-    width = int(rng.integers(2, 6))
+    fewest, most = sizes.channels
+    width = int(rng.integers(fewest, most + 1))
     layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1, bias=bool(rng.integers(2)))]
-    for _ in range(int(rng.integers(0, 4))):
-        kind = rng.choice(["plain", "residual", "depthwise", "pointwise"])
+    drawn = (str(rng.choice(KINDS)) for _ in range(int(rng.integers(sizes.most_layers + 1))))
+    for kind in chain(sizes.certain, drawn):  # one by one: widths are drawn between them
         if kind in ("residual", "depthwise"):
             layers.append(_Residual(width, width if kind == "depthwise" else 1))
         else:
-            wider = int(rng.integers(2, 6))
+            wider = int(rng.integers(fewest, most + 1))
             layers += [nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, wider, 3 if kind == "plain" else 1)]
             width = wider
     layers += [nn.BatchNorm2d(width), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
@@ -101,7 +117,7 @@ def draw_budget(
 
 def draw_case(rng: np.random.Generator, granularity: Granularity, until: float | None = None) -> Drawn:
     """Draw a network and one to five domains."""
-    network = draw_network(rng)
+    network = draw_network(rng, SIZES.get(granularity, Sizes()))
     backbone = Backbone("drawn", network, PREPROCESS, probe_network(network, SIZE))
     domains = [f"d{index}" for index in range(int(rng.integers(1, 6)))]
     classes = {name: tuple(f"c{index}" for index in range(int(rng.integers(2, 5)))) for name in domains}

@@ -65,6 +65,7 @@ def warm_commands(folder: Path) -> Iterator[Path]:
 
 def serve(address: str) -> None:
     """Answer one request after another; a fork runs each."""
+    sys.modules["ray"] = None  # type: ignore[assignment]  # its processes import torch; tests/verbs/test_sweep.py has them
     for name in SLOW_IMPORTS:
         importlib.import_module(name)
     for name in dir(prunus):

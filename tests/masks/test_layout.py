@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from prunus.errors import BackboneError
-from prunus.masks.layout import COARSE, GRANULARITIES, ConvShape, SwitchLayout, convolutions, switch_layout
+from prunus.granularity import BLOCKS
+from prunus.masks.layout import ConvShape, SwitchLayout, convolutions, switch_layout
 
 CONVS = (ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1)))
 
@@ -46,11 +47,15 @@ def test_a_network_without_convolutions_is_refused() -> None:
         switch_layout(nn.Sequential(nn.Linear(3, 3)))
 
 
-@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("granularity", BLOCKS)
 @given(seed=st.integers(0, 2**31))
 def test_gathering_is_the_transpose_of_spreading_over_the_root_of_the_kernels(granularity: str, seed: int) -> None:
-    layout = SwitchLayout((ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1))), granularity)
-    kernels = {"filter": [3.0] * 4 + [4.0] * 2, "input_channel": [4.0] * 3 + [2.0] * 4}  # of each switch
+    layout = SwitchLayout((ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 6, (1, 1))), granularity)
+    kernels = {  # of each switch
+        "1x4": [1.0] * 12 + [4.0, 2.0] * 2,
+        "filter": [3.0] * 4 + [6.0] * 2,
+        "input_channel": [4.0] * 3 + [2.0] * 6,
+    }
     roots = torch.tensor(kernels.get(granularity, [1.0] * layout.num_switches), dtype=torch.float64).sqrt()
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(2, layout.num_switches, generator=generator, dtype=torch.float64)
@@ -64,7 +69,7 @@ def test_a_convolution_knows_its_kernels_and_weights() -> None:
     assert (conv.num_kernels, conv.kernel_area, conv.num_weights) == (12, 15, 180)
 
 
-@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("granularity", BLOCKS)
 def test_switches_broadcast_to_the_weights_of_their_convolution(granularity: str) -> None:
     layout = SwitchLayout(CONVS, granularity)
     views = layout.views(torch.zeros(layout.num_switches))
@@ -73,13 +78,47 @@ def test_switches_broadcast_to_the_weights_of_their_convolution(granularity: str
         assert (weight * views[conv.name]).shape == weight.shape
 
 
-@pytest.mark.parametrize("granularity", COARSE)
+@pytest.mark.parametrize("granularity", ["filter", "input_channel"])
 def test_spreading_repeats_a_switch_for_each_of_its_kernels(granularity: str) -> None:
     layout = SwitchLayout(CONVS[:1], granularity)
     row = torch.arange(float(layout.num_switches))[None]
     spread = layout.spread(row).reshape(4, 3)
     expected = row.reshape(4, 1).expand(4, 3) if granularity == "filter" else row.reshape(1, 3).expand(4, 3)
     assert torch.equal(spread, expected)
+
+
+def test_four_inputs_of_an_output_share_a_switch_in_pointwise_convolutions_only() -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, groups=8), nn.Conv2d(8, 10, 1), nn.Conv2d(10, 2, 1, groups=2)
+    )
+    layout = switch_layout(network, "1x4")
+    assert [layout.shape(conv)[:2] for conv in layout.convs] == [(8, 3), (8, 1), (10, 2), (2, 2)]
+    row = torch.arange(layout.num_switches)
+    assert layout.views(row)["0"].flatten().tolist() == list(range(24))
+    blocks = layout.views(row)["2"][..., 0, 0]
+    assert blocks[:2].tolist() == [[32] * 4 + [33] * 4, [34] * 4 + [35] * 4]
+    assert layout.views(row)["3"][..., 0, 0].tolist() == [[52] * 4 + [53], [54] * 4 + [55]]  # five inputs a group
+    assert layout.spread(row[None])[0, -10:].tolist() == [52, 52, 52, 52, 53, 54, 54, 54, 54, 55]
+
+
+def test_a_network_without_pointwise_convolutions_has_the_switches_of_its_kernels() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, groups=8), nn.Conv2d(8, 4, (1, 3)))
+    blocks, kernels = switch_layout(network, "1x4"), switch_layout(network, "kernel")
+    rows = torch.randn(2, kernels.num_switches)
+    assert blocks.num_switches == kernels.num_switches
+    assert torch.equal(blocks.spread(rows), rows)
+    assert torch.equal(blocks.gather(rows), rows)
+    for name, view in kernels.views(rows).items():
+        assert torch.equal(blocks.views(rows)[name], view)
+
+
+def test_switches_count_and_touch_the_kernels_under_them() -> None:
+    layout = SwitchLayout((ConvShape("a", 2, 6, (1, 1)), ConvShape("b", 1, 2, (3, 3))), "1x4")
+    assert [layout.num_kernels(conv).tolist() for conv in layout.convs] == [[[4, 2], [4, 2]], [[1, 1]]]
+    some = torch.zeros(2, 6, dtype=torch.bool)
+    some[0, 1] = some[0, 3] = some[1, 5] = True
+    touched = layout.touching({"a": some, "b": torch.tensor([[False, True]])})
+    assert touched.tolist() == [True, False, False, True, False, True]
 
 
 @pytest.mark.parametrize(

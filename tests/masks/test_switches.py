@@ -36,7 +36,7 @@ def test_gradients_reach_switches_that_are_off() -> None:
 
 @pytest.mark.parametrize(
     ("granularity", "switches", "off"),
-    [("kernel", 20, 1), ("filter", 6, 3), ("input_channel", 7, 4), ("weight", 12 * 9 + 8, 1)],
+    [("kernel", 20, 1), ("filter", 6, 3), ("input_channel", 7, 4), ("weight", 12 * 9 + 8, 1), ("1x4", 12 + 2, 1)],
 )
 def test_a_switch_takes_its_kernel_filter_or_input_with_it(granularity: str, switches: int, off: int) -> None:
     layout = SwitchLayout((ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1))), granularity)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from prunus.measure.budget import LimitUse, Plan, Unit, in_words, write_amount
+from prunus.measure.budget import LimitUse, Plan, Unit, in_words, limits_in_words, write_amount
 from tests.makers.plans import PLAN
 
 
@@ -26,14 +26,23 @@ def test_a_limit_is_written_with_its_unit_and_never_rounded_to_look_kept(
     assert line.share == used / limit
 
 
-def test_of_several_domains_the_one_that_uses_most_of_its_own_limit_is_written() -> None:
-    limits = [
-        LimitUse.of("macs", 9_000_000, 20_000_000, "birds"),
-        LimitUse.of("macs", 5_000_000, 6_000_000, "flowers"),
-        LimitUse.of("kernels", 10, 40),
-    ]
-    assert in_words(limits) == "10 of 40 kernels, 5 M of 6 M MACs for domain 'flowers'"
+def test_of_domains_with_one_limit_the_one_that_uses_most_is_written_and_of_several_limits_all() -> None:
+    kernels = LimitUse.of("kernels", 10, 40)
+    birds, flowers = (LimitUse.of("macs", used, 20_000_000, name) for used, name in ((9, "birds"), (8, "flowers")))
+    assert in_words([birds, flowers, kernels]) == "10 of 40 kernels, 9 of 20 M MACs for domain 'birds'"
+    own = LimitUse.of("macs", 5_000_000, 6_000_000, "flowers")
+    assert in_words([birds, own]) == "9 of 20 M MACs for domain 'birds', 5 M of 6 M MACs for domain 'flowers'"
+    over = [LimitUse.of("kernels", used, 40, name) for used, name in ((41, "birds"), (39, "flowers"), (50, None))]
+    assert in_words(over) == "41 of 40 kernels for domain 'birds', 50 of 40 kernels"
     assert in_words([]) == ""
+
+
+def test_limits_are_written_once_if_domains_have_them_in_common() -> None:
+    macs = [LimitUse.of("macs", 1, limit, name) for limit, name in ((2_000_000, "birds"), (4_000_000, "flowers"))]
+    size = LimitUse.of("bytes", 1, 400_000)
+    assert limits_in_words([*macs, size]) == "400 kB, 2 M MACs for birds, 4 M MACs for flowers"
+    assert limits_in_words([macs[0], macs[0].model_copy(update={"domain": "flowers"})]) == "2 M MACs"
+    assert limits_in_words(macs[:1]) == "2 M MACs for birds"
     assert write_amount("bytes", 300_000) == "300 kB"
     assert write_amount("kernels", 1_234) == "1,234 kernels"
 

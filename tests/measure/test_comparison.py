@@ -77,3 +77,14 @@ def test_rows_over_their_budgets_are_not_on_the_front() -> None:
     assert not over.model_copy(update={"budget": None}).is_over_budget
     assert front([over, ROW], "stored_bytes") == [1]
     assert front([over], "macs_ratio") == []
+    assert ROW.model_copy(update={"union": 0.6}).is_over_budget  # whose method is the union loss
+    assert not ROW.model_copy(update={"union": 0.6, "method": "ba2"}).is_over_budget
+    assert ROW.model_copy(update={"budget_kept": False}).is_over_budget
+    assert not over.model_copy(update={"budget_kept": True}).is_over_budget  # as it was measured
+
+
+def test_a_budget_is_kept_if_it_is_with_every_seed() -> None:
+    kept, missed = (ROW.model_copy(update={"budget_kept": is_kept}) for is_kept in (True, False))
+    assert over_seeds({0: kept, 1: kept}).budget_kept is True
+    assert over_seeds({0: kept, 1: missed}).is_over_budget
+    assert over_seeds({0: ROW, 1: ROW}).budget_kept is None

@@ -54,6 +54,8 @@ def test_questions_about_all_domains() -> None:
     assert evaluation.over_budget == ["birds"]
     assert evaluation.accuracies == {"birds": 0.9, "flowers": 0.7}
     assert Evaluation.model_validate(content | {"budget": None}).over_budget == []
+    union = content | {"sharing": "union", "union": 0.6}
+    assert Evaluation.model_validate(union).over_budget == ["birds", "all domains together"]
 
 
 @pytest.mark.parametrize(

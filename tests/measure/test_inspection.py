@@ -15,6 +15,7 @@ from prunus.cli.app import app
 from prunus.graph.operations import Conv
 from prunus.images import Preprocess
 from prunus.measure.inspection import inspect_file
+from tests.makers.coded_bundles import integer_graph, random_coded_bundle
 
 LAYERS = [f"stages.{each}.blocks.downsampling.with.a.long.name.conv{each}" for each in range(3)]
 
@@ -80,3 +81,47 @@ def test_the_tables_fit_80_columns_with_the_whole_name_of_every_layer(model: Pat
     wide = CliRunner().invoke(app, ["inspect", str(model)], env={"COLUMNS": "200"}).output
     assert all(layer in wide for layer in LAYERS)
     assert "characters   clothing" in wide
+
+
+def _in_eight_bits(folder: Path, provenance: dict[str, object]) -> Path:
+    """Write an 8-bit file of 26 operations, all but five of which compute with integers."""
+    drawn = random_coded_bundle(integer_graph(36), 12, seed=36)
+    graph = drawn.manifest.graph
+    whole = drawn.manifest.model_copy(update={"provenance": provenance})
+    manifest = whole.with_graph(graph, tuple(n for n in drawn.manifest.integers if n < len(graph) - 5), ("narrow",))
+    rows = [drawn.manifest.coded.index(value) for value in manifest.coded]
+    arrays = {name: array[rows] if name.startswith("coding/") else array for name, array in drawn.arrays.items()}
+    arrays["kernels/narrow"] = drawn.kernels("narrow").astype(np.float16)
+    del arrays["scale/narrow"]
+    write_bundle(folder / "m.prunus", Bundle(manifest, arrays), "int8")
+    return folder / "m.prunus"
+
+
+def test_an_8_bit_file_says_what_computes_with_integers_and_what_that_loses(tmp_path: Path) -> None:
+    record = {"calibration": 64, "accuracy": {"a": [100, 0.91, 0.9], "b": [50, 0.8, 0.82], "gone": [1, 1.0, 1.0]}}
+    path = _in_eight_bits(tmp_path, {"int8": record})
+    found = inspect_file(path).eight_bits
+    assert found is not None
+    assert (found.operations, found.integers, found.wide, found.calibration) == (26, 21, ("narrow",), 64)
+    assert len(found.kept_float) == 5
+    assert "narrow" in found.kept_float
+    assert list(found.held_out) == ["a", "b"]
+    assert (found.held_out["a"].images, found.held_out["a"].floats, found.held_out["a"].int8) == (100, 0.91, 0.9)
+    shown = " ".join(CliRunner().invoke(app, ["inspect", str(path)]).stdout.split())
+    assert "8 bits: 21 of 26 operations compute with integers" in shown
+    assert "mean accuracy on held-out images: 86.0 % (in floats 85.5 %); most is lost by a, 90.0 % (91.0 %)" in shown
+    assert "weights kept as float16: narrow" in shown
+    assert sum(inspect_file(path).bytes_by_part.values()) == path.stat().st_size
+
+
+@pytest.mark.parametrize("record", [None, "x", {"calibration": "many", "accuracy": []}])
+def test_what_a_stranger_recorded_is_ignored_if_it_is_no_record(tmp_path: Path, record: object) -> None:
+    found = inspect_file(_in_eight_bits(tmp_path, {"int8": record})).eight_bits
+    assert found is not None
+    assert (found.calibration, found.held_out) == (None, {})
+    assert found.in_words()[0].startswith("8 bits: 21 of 26 operations")
+
+
+def test_a_file_of_floats_says_nothing_about_integers(model: Path) -> None:
+    assert inspect_file(model).eight_bits is None
+    assert "eight_bits" not in inspect_file(model).model_dump(mode="json")

@@ -1,23 +1,15 @@
 """The kernel test passes under sanitizers and, emulated, on Arm."""
 
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-NATIVE = Path(__file__).parents[2] / "native"
-PATH = (
-    f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # cmake and ninja may be Python packages
-)
+from tests.makers.native_tests import build, require
+
 PROBE = "int main() { return 0; }\n"
-ONE_FILE = (
-    "-DCMAKE_UNITY_BUILD=ON",
-    "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0",
-)  # saves parsing the standard headers again and again
 ARM = ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", "-DCMAKE_EXE_LINKER_FLAGS=-static")
 ARM_COMPILER, ARM_EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
 
@@ -33,16 +25,9 @@ SANITIZERS = {"address,undefined": Sanitizing(100, "-O0"), "thread": Sanitizing(
 ARM_CASES = 60
 
 
-def _require(tool: str) -> str:
-    path = shutil.which(tool, path=PATH)
-    if path is None:
-        pytest.skip(f"{tool} is not installed")
-    return path
-
-
 def _check_compiler(folder: Path, sanitizers: str) -> None:
     """Skip the test if there is no compiler with a sanitizer that runs here."""
-    compiler = _require(os.environ.get("CXX", "c++"))
+    compiler = require(os.environ.get("CXX", "c++"))
     (folder / "probe.cpp").write_text(PROBE)
     flags = [f"-fsanitize={sanitizers}", "-o", str(folder / "probe"), str(folder / "probe.cpp")]
     built = subprocess.run([compiler, *flags], capture_output=True, text=True, check=False)
@@ -51,16 +36,7 @@ def _check_compiler(folder: Path, sanitizers: str) -> None:
 
 
 def _build(folder: Path, level: str, *settings: str, **environment: str) -> Path:
-    """Build the kernel test."""
-    cmake, ninja = _require("cmake"), _require("ninja")
-    options = ["-DPRUNUS_TESTS=ON", "-DCMAKE_BUILD_TYPE=None", f"-DCMAKE_MAKE_PROGRAM={ninja}", *ONE_FILE, *settings]
-    for command in (
-        [cmake, "-G", "Ninja", *options, "-S", str(NATIVE), "-B", str(folder)],
-        [ninja, "-C", str(folder)],
-    ):
-        variables = os.environ | {"PATH": PATH, "CXXFLAGS": level} | environment
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
-        assert done.returncode == 0, done.stdout + done.stderr
+    build(folder, level, "-DPRUNUS_TESTS=ON", *settings, **environment)
     return folder / "kernels_test"
 
 
@@ -84,6 +60,6 @@ def test_the_kernels_run_clean_under_sanitizers(tmp_path: Path, sanitizers: str)
 
 @pytest.mark.slow
 def test_the_kernels_of_arm_are_exact_under_emulation(tmp_path: Path) -> None:
-    compiler, emulator = _require(ARM_COMPILER), _require(ARM_EMULATOR)
+    compiler, emulator = require(ARM_COMPILER), require(ARM_EMULATOR)
     output = _assert_correct(ARM_CASES, emulator, _build(tmp_path, "-O1", *ARM, CXX=compiler))
-    assert " neon" in output
+    assert " neondot neon " in output  # with and without the instructions for dot products

@@ -10,8 +10,18 @@ import pytest
 from prunus.arrays import Array
 from prunus.bundle.packing import from_bundle
 from prunus.graph.cut import cut_with_channels
-from prunus.onnx.kernels import KernelRows, unpack, worth_packing, write_kernels, write_masks
-from prunus.onnx.nodes import OnnxGraph
+from prunus.onnx.graph import OnnxGraph
+from prunus.onnx.kernels import (
+    KernelRows,
+    domain_weights,
+    stored_weight,
+    unpack,
+    worth_packing,
+    write_dense,
+    write_kernels,
+    write_masks,
+)
+from tests.makers.coded_bundles import integer_graph, random_coded_bundle
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
 
@@ -55,6 +65,36 @@ def test_rows_become_the_weights_of_a_domains_cut_network(seed: int) -> None:
         for layer, found in zip(names, _values(graph, list(names.values())), strict=True):
             expected = network.weights[layer] * network.masks[layer][0][:, :, None, None]
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_codes_and_wide_kernels_become_the_weights_of_a_domain(seed: int) -> None:
+    bundle = random_coded_bundle(integer_graph(seed), 12, share=0.6, density=0.3, seed=seed)
+    assert bundle.manifest.wide
+    rows = KernelRows(bundle, list(bundle.manifest.convs))
+    network, channels = cut_with_channels(from_bundle(bundle, ["b"]))
+    graph = OnnxGraph()
+    names = write_kernels(graph, rows, rows.of_domain(network, channels))
+    dense = domain_weights(bundle, network, channels, list(names))
+    for layer, found in zip(names, _values(graph, list(names.values())), strict=True):
+        is_wide = layer in bundle.manifest.wide
+        assert found.dtype == (np.float32 if is_wide else np.uint8)
+        weight = found.astype(np.float32)
+        if not is_wide:
+            scale = bundle.arrays[f"scale/{layer}"].astype(np.float32)[channels[layer][0]]
+            weight = (weight - 128) * scale[:, None, None, None]
+        np.testing.assert_array_equal(weight, network.weights[layer] * network.masks[layer][0][:, :, None, None])
+        np.testing.assert_array_equal(found, dense[layer])
+
+
+def test_dense_weights_keep_their_bytes() -> None:
+    bundle = random_coded_bundle(integer_graph(1), 12, share=0.6, density=1.0, seed=1)
+    graph = OnnxGraph()
+    weights = {layer: stored_weight(bundle, layer, bundle.union(layer)) for layer in bundle.manifest.convs}
+    names = write_dense(graph, weights)
+    assert {array.dtype.name for array in graph.tensors.values()} == {"uint8", "float16"}
+    assert [node.op for node in graph.nodes] == ["Cast"] * len(bundle.manifest.wide)
+    assert {layer for layer, name in names.items() if name.startswith("Cast")} == set(bundle.manifest.wide)
 
 
 def test_layers_that_all_domains_use_whole_are_not_packed() -> None:

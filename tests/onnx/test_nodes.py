@@ -6,7 +6,9 @@ import pytest
 
 from prunus.graph.operations import OPERATIONS, ActivationName
 from prunus.graph.shapes import value_shapes
-from prunus.onnx.nodes import ACTIVATIONS, NODES, OnnxGraph, OnnxNode, write_graph
+from prunus.onnx.graph import OnnxGraph, OnnxNode
+from prunus.onnx.nodes import ACTIVATIONS, NODES, write_graph
+from prunus.onnx.values import FloatValues
 from tests.makers.graph_bundles import convolution, make_graph
 
 
@@ -30,7 +32,7 @@ class _Named:
 def _write(operation: dict[str, Any], *roles: str, size: int = 6) -> tuple[OnnxGraph, _Named]:
     graph = make_graph(operation)
     onnx, tensors = OnnxGraph(), _Named(*roles)
-    write_graph(onnx, graph, value_shapes(graph, size), tensors)
+    write_graph(onnx, graph, value_shapes(graph, size), tensors, FloatValues(onnx))
     return onnx, tensors
 
 
@@ -103,13 +105,6 @@ def test_a_layer_norm_without_scale_is_given_ones() -> None:
     assert _ops(onnx)[:3] == ["Transpose", "LayerNormalization", "Transpose"]
     assert onnx.tensors["0.ones"].tolist() == [1, 1, 1]
     assert onnx.nodes[1].attributes == {"axis": -1, "epsilon": 1e-6}
-
-
-def test_equal_constants_are_one_tensor() -> None:
-    onnx = OnnxGraph()
-    assert onnx.integers(1, 2) == onnx.integers(1, 2) == "integers_1_2"
-    assert onnx.number(0.0) == onnx.number(0.0)
-    assert len(onnx.tensors) == 2
 
 
 @pytest.mark.parametrize(("name", "ops"), [("silu", ["Sigmoid", "Mul"]), ("relu6", ["Clip"]), ("none", [])])

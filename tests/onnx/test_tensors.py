@@ -4,7 +4,7 @@ import numpy as np
 
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.packing import from_bundle
-from prunus.onnx.nodes import OnnxGraph
+from prunus.onnx.graph import OnnxGraph
 from prunus.onnx.tensors import DomainTensors, SelectedTensors
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle
 
@@ -18,16 +18,15 @@ def _bundle(density: float = 0.5) -> Bundle:
     return Bundle(bundle.manifest, arrays | scales | {"shared/0.bias": np.arange(4, dtype=np.float32)})
 
 
-def test_a_domain_stores_its_masked_weight_and_its_tensors() -> None:
+def test_a_domain_stores_its_tensors() -> None:
     bundle, onnx = _bundle(), OnnxGraph()
-    tensors = DomainTensors(onnx, from_bundle(bundle, ["b"]), {})
+    tensors = DomainTensors(onnx, from_bundle(bundle, ["b"]), {"c": "kernels"})
     assert tensors.get(0, "ones") is None
     assert tensors.get(0, "scale", (-1, 1, 1, 1)) == "0.c.scale"
-    assert tensors.get(0, "weight") == "0.c.weight"
+    assert tensors.get(0, "weight") == "kernels"
     assert tensors.head("bias") == "head.bias"
     assert onnx.tensors["0.c.scale"].shape == (4, 1, 1, 1)
     assert onnx.tensors["0.c.scale"].dtype == np.float32
-    assert np.array_equal(onnx.tensors["0.c.weight"], bundle.weight("c", bundle.mask("b", "c")))
     assert np.array_equal(onnx.tensors["head.bias"], bundle.head("b")[1])
     assert onnx.nodes == []
 
@@ -46,19 +45,18 @@ def test_tensors_that_differ_between_domains_are_selected_and_others_are_not() -
     assert len(onnx.nodes) == 1
 
 
-def test_the_kernels_of_the_union_are_stored_once_and_masked() -> None:
-    bundle, onnx = _bundle(), OnnxGraph()
-    tensors = SelectedTensors(onnx, bundle, {}, {"c": "c.mask"})
+def test_the_kernels_of_the_union_are_masked_once() -> None:
+    onnx = OnnxGraph()
+    tensors = SelectedTensors(onnx, _bundle(), {"c": "rows"}, {"c": "c.mask"})
     weight = tensors.get(0, "weight")
+    assert tensors.get(0, "weight") == weight
     gather, where = onnx.nodes
     assert (gather.inputs, where.op, where.output) == (("c.mask", "domain"), "Where", weight)
-    assert np.array_equal(onnx.tensors["c.weight"], bundle.weight("c", bundle.union("c")))
-    packed = OnnxGraph()
-    assert SelectedTensors(packed, bundle, {"c": "rows"}, {"c": "c.mask"}).get(0, "weight") == packed.nodes[1].output
-    assert packed.nodes[1].inputs[:2] == (packed.nodes[0].output, "rows")
+    assert where.inputs == (gather.output, "rows", "zero.float32")
     whole = OnnxGraph()
-    assert SelectedTensors(whole, _bundle(density=1.0), {}, {}).get(0, "weight") == "c.weight"
+    assert SelectedTensors(whole, _bundle(density=1.0), {"c": "rows"}, {}).get(0, "weight") == "rows"
     assert whole.nodes == []
+    assert whole.tensors == {}
 
 
 def test_heads_are_padded_with_impossible_classes() -> None:

@@ -34,8 +34,21 @@ def test_a_file_has_one_line_per_epoch(validation: float | None, shown: str) -> 
     progress.epoch_ended(_report(validation))
     progress.ended()
     assert text.getvalue() == (
-        f"runs/a: 6 steps to go\n  epoch 2: mean accuracy {shown}, largest usage 40.0 %, all domains together 60.0 %\n"
+        "runs/a: 6 steps to go\n"
+        f"  epoch 2: mean accuracy {shown}, switched on: at most 40.0 %, all domains together 60.0 %\n"
     )
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_kernels_that_are_switched_on_are_called_used_at_the_end_when_a_file_would_have_them(is_terminal: bool) -> None:
+    console, text = _console(is_terminal)
+    progress = TrainingProgress("runs/a", console)
+    progress.started(0, 10)
+    progress.epoch_ended(replace(_report(0.25), is_ending=True))
+    progress.ended()
+    words = ("kernels used by any domain", "kernels used ") if is_terminal else ("largest usage 40.0 %, all domains",)
+    assert all(word in text.getvalue() for word in words)
+    assert "switched on" not in text.getvalue()
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -64,7 +77,7 @@ def test_a_terminal_shows_a_bar_and_a_table_of_the_domains() -> None:
         "25.0 %",
         "40.0 %",
         "flowers",
-        "used by any domain 60.0 %,",
+        "switched on by any domain 60.0 %,",
         "by every domain 10.0 %",
     ):
         assert cell in shown

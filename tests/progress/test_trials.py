@@ -31,7 +31,7 @@ def test_a_file_has_a_line_for_each_beginning_and_end() -> None:
         "note: a note",
         "1/2 bn: 10 steps to go",
         "2/2 union-0.5: 16 steps to go",
-        "1/2 bn: epoch 1: mean accuracy 75.0 % (validation), largest usage 40.0 %, all domains together 60.0 %",
+        "1/2 bn: epoch 1: mean accuracy 75.0 % (validation), switched on: at most 40.0 %, all domains together 60.0 %",
     ]
 
 

@@ -29,6 +29,7 @@ def _row(method: str, budget: float | None, accuracy: float, size: int, macs: fl
                 "method": method,
                 "budget": budget,
                 "largest_usage": 0.1,
+                "union": 0.2,
                 "macs_ratio": macs * (1 + seed / 100),
                 "stored_bytes": size + 1000 * seed,
                 "accuracies": {"birds": accuracy},

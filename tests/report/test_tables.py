@@ -7,7 +7,7 @@ from rich.console import Console, Group
 
 from prunus.amounts import plural
 from prunus.measure.evaluation import Evaluation
-from prunus.report.tables import file_size, megabytes, percent, results_view
+from prunus.report.tables import file_size, percent, results_view
 from tests.makers.run_folders import results
 
 
@@ -32,7 +32,6 @@ def _row(text: str, name: str) -> list[str]:
         (percent(0.1234), "12.3 %"),
         (percent(0.5, 0), "50 %"),
         (percent(None), "-"),
-        (megabytes(2_345_678), "2.35 MB"),
         (file_size(2_345_678), "2.35 MB"),
         (file_size(100_000), "0.10 MB"),
         (file_size(1_234), "1.2 kB"),
@@ -61,6 +60,38 @@ def test_a_kept_budget_is_shown_in_its_unit_and_a_missed_one_by_how_much() -> No
     assert "budget kept: 18,828 of 18,828 kernels" in _text(results_view(kept))
     missed = _evaluation("exact", None, budget_kept=False, limits=[limit, limit | {"used": 18_829, "kept": False}])
     assert "budget missed: 18,829 of 18,828 kernels" in _text(results_view(missed))
+
+
+def test_the_title_names_every_limit() -> None:
+    limits = [
+        {"name": "kernels", "domain": None, "used": 18_828, "limit": 18_828, "kept": True},
+        {"name": "bytes", "domain": None, "used": 390_000, "limit": 400_000, "kept": True},
+        {"name": "macs", "domain": "birds", "used": 1_000_000, "limit": 2_000_000, "kept": True},
+        {"name": "macs", "domain": "flowers", "used": 3_000_000, "limit": 4_000_000, "kept": True},
+    ]
+    text = _text(results_view(_evaluation("exact", 0.25, budget_kept=True, limits=limits)))
+    title = "method exact, budget 25 % of the kernels, 400 kB, 2 M MACs for birds, 4 M MACs for flowers (test split)"
+    assert title in text
+    assert "1 M of 2 M MACs for domain 'birds', 3 M of 4 M MACs for domain 'flowers'" in " ".join(text.split())
+
+
+def test_all_domains_together_are_named_if_they_exceed_the_budget_of_the_union_loss() -> None:
+    within = {"name": "kernels", "domain": "birds", "used": 10, "limit": 10, "kept": True}
+    over = {"name": "kernels", "domain": None, "used": 11, "limit": 10, "kept": False}
+    text = _text(results_view(_evaluation("union", 0.25, budget_kept=False, limits=[within, over])))
+    assert "over budget: all domains together; train longer or raise training.dual_rate" in text
+    assert "budget kept" not in text
+
+
+def test_a_larger_budget_is_advised_only_where_there_is_one() -> None:
+    def advice(method: str, budget: float | None) -> str:
+        content = results(method, budget, {"birds": 0.3, "flowers": 0.2})
+        for domain in content["domains"].values():
+            domain["frozen_accuracy"] = 0.5
+        return _text(results_view(Evaluation.model_validate(content)))
+
+    assert "train for more epochs, or set a larger budget" in advice("exact", 0.5)
+    assert all("larger budget" not in advice(*case) for case in (("exact", 1.0), ("bn", None)))
 
 
 def test_an_unfinished_run_says_how_to_continue_it_instead_of_what_to_change() -> None:
@@ -143,6 +174,11 @@ def test_a_skipped_domain_is_named_above_the_table() -> None:
     text = _text(results_view(_evaluation(unmeasured={"signs": "domain 'signs' has no test images"})))
     assert text.startswith("wrn14_2: 2 of 3 domains, ")
     assert text.splitlines()[1] == "skipped: domain 'signs' has no test images"
+
+
+def test_small_files_are_not_rounded_to_hundredths_of_a_megabyte() -> None:
+    text = _text(results_view(_evaluation(model_bytes=7_552, dense_bytes=99_000)))
+    assert "7.6 kB on disk, dense backbone 99.0 kB" in text
 
 
 def test_without_a_model_file_the_counted_bytes_are_shown() -> None:

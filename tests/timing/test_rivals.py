@@ -1,6 +1,7 @@
 """The engines that a model file is compared with."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from prunus.config import BackboneChoice
 from prunus.lowering.pack import pack
 from prunus.methods.table import adapt
 from prunus.runtime.numpy_engine import NumpyEngine
-from prunus.timing.rivals import Rivals, torch_threads
+from prunus.timing.rivals import Rivals, Runs, torch_threads
+
+OPENVINO = {"openvino_int8", "openvino_bf16"}  # not among the packages of this project
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,11 @@ def bundle() -> Bundle:
     return pack(net, backbone, entries, {})
 
 
+def _installed(rivals: Rivals) -> Runs:
+    """Return what every machine with this project's packages can run."""
+    return {key: run for key, run in rivals.runs(threads=1).items() if key[0] not in OPENVINO}
+
+
 def _images(bundle: Bundle) -> Floats:
     size = bundle.manifest.image_size
     return np.random.default_rng(0).standard_normal((2, 3, size, size)).astype(np.float32)
@@ -32,33 +40,74 @@ def _images(bundle: Bundle) -> Floats:
 
 def test_a_pruned_onnx_model_answers_as_the_model_file_does(bundle: Bundle) -> None:
     rivals = Rivals(bundle, ["signs"])
-    runs = rivals.runs(threads=1)
-    assert set(runs) == {("ONNX pruned", "signs"), ("ONNX dense", None), ("PyTorch dense", None)}
-    assert rivals.versions.keys() == {"numpy", "onnxruntime", "torch"}
-    assert rivals.missing == {}
+    runs = _installed(rivals)
+    dense = ("ONNX dense", "PyTorch dense", "onnxruntime_int8")
+    assert set(runs) == {("ONNX pruned", "signs"), *((engine, None) for engine in dense)}
+    assert rivals.versions.keys() - {"openvino"} == {"numpy", "onnxruntime", "torch"}
+    assert rivals.missing.keys() <= OPENVINO
     images = _images(bundle)
     answers = runs["ONNX pruned", "signs"](images)
-    assert isinstance(answers, list)
     expected = NumpyEngine(bundle).logits(images, "signs")
-    np.testing.assert_allclose(answers[0], expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(answers, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_with_images_every_domain_is_quantized_and_answers_nearly_alike(bundle: Bundle) -> None:
+    images = _images(bundle)
+    runs = _installed(Rivals(bundle, ["birds", "signs"], {"signs": images}))
+    assert {domain for engine, domain in runs if engine == "onnxruntime_int8"} == {None, "signs"}
+    answers = runs["onnxruntime_int8", "signs"](images)
+    expected = NumpyEngine(bundle).logits(images, "signs")
+    assert not np.allclose(answers, expected, rtol=1e-5)  # 8 bits round
+    np.testing.assert_allclose(answers, expected, atol=0.2 * float(np.abs(expected).max()))
 
 
 def test_the_dense_networks_have_the_first_domains_number_of_classes(bundle: Bundle) -> None:
     runs = Rivals(bundle, ["signs"]).runs(threads=1)
-    dense, torch_dense = (runs[engine, None](_images(bundle)) for engine in ("ONNX dense", "PyTorch dense"))
-    assert isinstance(dense, list)
-    assert isinstance(torch_dense, torch.Tensor)
-    assert dense[0].shape == tuple(torch_dense.shape) == (2, 2)
+    shapes = {runs[engine, domain](_images(bundle)).shape for engine, domain in runs if domain is None}
+    assert shapes == {(2, 2)}
 
 
 def test_what_is_not_installed_is_missing_with_the_reason(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     rivals = Rivals(bundle, ["birds"])
-    assert set(rivals.missing) == {"ONNX pruned", "ONNX dense"}
+    assert rivals.missing.keys() - OPENVINO == {"ONNX pruned", "ONNX dense", "onnxruntime_int8"}
     command = "pip install 'prunus[onnx]' (in a checkout: pip install '.[onnx]')"
     message = f"onnxruntime is not installed; install it with: {command}"
-    assert set(rivals.missing.values()) == {message}
-    assert set(rivals.runs(threads=1)) == {("PyTorch dense", None)}
+    assert {reason for engine, reason in rivals.missing.items() if engine not in OPENVINO} == {message}
+    assert set(_installed(rivals)) == {("PyTorch dense", None)}
+
+
+def test_openvino_is_missing_by_its_own_name(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    rivals = Rivals(bundle, ["birds"])
+    assert rivals.missing == dict.fromkeys(OPENVINO, "openvino is not installed")
+
+
+def test_an_engine_that_cannot_load_a_network_is_missing_with_the_reason(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Core:
+        """An OpenVINO that reads models and cannot compile those of 8 bits."""
+
+        def read_model(self, model: bytes) -> str:
+            """Tell models apart as bytes of their nodes do."""
+            return "int8" if b"DequantizeLinear" in model else "float"
+
+        def compile_model(self, model: str, device: str, settings: dict[str, object]) -> SimpleNamespace:
+            """Answer zeros."""
+            assert (device, settings["INFERENCE_NUM_THREADS"]) == ("CPU", 1)
+            if model == "int8":
+                raise RuntimeError("Exception from src/core.cpp:1:\nArgument shapes are inconsistent.\n")
+            assert settings["INFERENCE_PRECISION_HINT"] == "bf16"
+            request = SimpleNamespace(infer=lambda inputs: [np.zeros((len(inputs["images"]), 2), np.float32)])
+            return SimpleNamespace(create_infer_request=lambda: request)
+
+    monkeypatch.setitem(sys.modules, "openvino", SimpleNamespace(Core=Core, __version__="2026.4.1-22982-releases"))
+    rivals = Rivals(bundle, ["birds"])
+    reason = "OpenVINO cannot load the network: Argument shapes are inconsistent.; try another version"
+    assert rivals.missing == {"openvino_int8": reason}
+    assert rivals.versions["openvino"] == "2026.4.1"
+    assert rivals.runs(threads=1)["openvino_bf16", None](_images(bundle)).shape == (2, 2)
 
 
 def test_torch_gets_its_number_of_threads_back() -> None:

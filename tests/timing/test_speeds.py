@@ -61,8 +61,7 @@ def test_a_model_file_is_timed_without_any_rival(tmp_path: Path) -> None:
 
     class NoRivals(Rivals):
         def __init__(self) -> None:
-            self._models = {}
-            self._network = None
+            self._makers = {}
 
     watched: list[tuple[int, int, int]] = []
     with rounds_watched_by(lambda *step: watched.append(step)):

@@ -13,11 +13,11 @@ from prunus.budgets.keeper import Keeper
 from prunus.budgets.limits import Usage
 from prunus.config import Training
 from prunus.errors import BudgetWarning
-from prunus.measure.budget import LimitUse
+from prunus.measure.budget import KernelShare, LimitUse
+from prunus.measure.cost import CostReport, LayerCost
 from prunus.recipes import parse_recipe
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
 from prunus.training.findings import (
-    Limit,
     ScheduleWatch,
     falls_short,
     find_problems,
@@ -37,28 +37,35 @@ from tests.conftest import write_domain
 DOMAINS = ["birds", "flowers"]
 GOOD = {"stem": [0.5, 0.2], "conv": [0.3, 0.01]}
 GOOD_DOMAIN = DomainEnding(usage=0.2, chance=0.1, validation_images=100, validation_accuracy=0.8, frozen_accuracy=0.7)
-LIMIT = Limit(0.25, of_union=True)
+LIMIT = KernelShare(0.25, of_union=True)
+OVER = ["the run is over its budget; do this"]
+
+
+def _costs(used: Sequence[int], union: int, total: int = 10_000) -> CostReport:
+    """Return the costs of one layer, of which every domain uses some kernels."""
+    layer = LayerCost("conv", total, 9, 1, tuple(used), union, 0, 0)
+    return CostReport(tuple(DOMAINS[: len(used)]), (layer,), ())
 
 
 def test_nothing_is_said_about_a_good_run() -> None:
     ending = Ending(10, dict.fromkeys(DOMAINS, GOOD_DOMAIN), union=0.25, has_switches=True)
-    assert find_problems(ending, GOOD, LIMIT) == ()
-    assert find_problems(ending, {}, None) == ()  # a method without switches
+    assert find_problems(ending, GOOD) == ()
+    assert find_problems(ending, {}) == ()  # a method without switches
     empty = {"last": [0.0, 0.0]}
-    assert "set a larger budget or" in find_problems(ending, GOOD | empty, None)[0]  # kept by construction
-    assert "budget" not in find_problems(ending, GOOD | empty, None, has_budget=False)[0]
+    assert "set a larger budget or" in find_problems(ending, GOOD | empty)[0]
+    assert "budget" not in find_problems(ending, GOOD | empty, can_grow=False)[0]
     unknown = replace(GOOD_DOMAIN, validation_accuracy=None, frozen_accuracy=None, validation_images=0)
-    assert find_problems(replace(ending, domains=dict.fromkeys(DOMAINS, unknown)), GOOD, LIMIT) == ()
+    assert find_problems(replace(ending, domains=dict.fromkeys(DOMAINS, unknown)), GOOD) == ()
 
 
 def test_every_problem_of_a_run_is_said() -> None:
     bad = DomainEnding(usage=0.4, chance=0.1, validation_images=100, validation_accuracy=0.1, frozen_accuracy=0.7)
     ending = Ending(10, {"birds": GOOD_DOMAIN, "flowers": bad}, union=0.5, has_switches=True)
-    sentences = find_problems(ending, GOOD | {"last": [0.0, 0.0]}, LIMIT)
+    sentences = find_problems(ending, GOOD | {"last": [0.0, 0.0]}, OVER)
     assert [sentence.split(";")[0] for sentence in sentences] == [
-        "layer last is switched off whole in all domains",
+        "layer last has no kernel that any domain reads",
         "validation accuracy is no better than chance in domain flowers (10.0% where chance is 10.0%)",
-        "the run is over its budget of 25.0% of the kernels (flowers 40.0%, all domains together 50.0%)",
+        "the run is over its budget",
     ]
     assert all("; " in sentence for sentence in sentences)  # each has a remedy
 
@@ -66,25 +73,28 @@ def test_every_problem_of_a_run_is_said() -> None:
 @pytest.mark.parametrize(
     ("layers", "problems"),
     [
-        ({"a": [0, 0], "b": [0, 0]}, ["every switch of every domain is off"]),
-        ({"a": [0, 0.1], "b": [0, 0.1]}, ["every switch is off in domain birds;"]),
-        ({"a": [0, 0], "b": [0, 0], "c": [0.1, 0.1]}, ["2 of 3 layers, the first of them a, are switched off whole"]),
-        ({"a": [0.1, 0], "b": [0.1, 1]}, ["whole layers are switched off in domain flowers (a);"]),
+        ({"a": [0, 0], "b": [0, 0]}, ["no domain reads any kernel, so"]),
+        ({"a": [0, 0.1], "b": [0, 0.1]}, ["no kernel is read in domain birds;"]),
+        (
+            {"a": [0, 0], "b": [0, 0], "c": [0.1, 0.1]},
+            ["2 of 3 layers, the first of them a, have no kernel that any domain reads;"],
+        ),
+        ({"a": [0.1, 0], "b": [0.1, 1]}, ["whole layers have no kernel that is read in domain flowers (a);"]),
         ({"a": [0, 1], "b": [1, 0], "c": [1, 0], "d": [1, 1]}, ["in domains birds (a), flowers (2 layers, the first"]),
-        ({"a": [0, 0], "b": [1, 0], "c": [1, 1]}, ["layer a is switched off whole in all", "in domain flowers (b);"]),
-        ({"a": [0, 0], "b": [0, 1]}, ["every switch is off in domain birds;", "layer a is switched off whole in all"]),
+        ({"a": [0, 0], "b": [1, 0], "c": [1, 1]}, ["layer a has no kernel that any", "in domain flowers (b);"]),
+        ({"a": [0, 0], "b": [0, 1]}, ["no kernel is read in domain birds;", "layer a has no kernel that any"]),
         ({"a": [1e-9, 1], "b": [1, 1]}, []),
     ],
 )
 def test_what_is_switched_off_whole_is_named(layers: dict[str, Sequence[float]], problems: list[str]) -> None:
-    sentences = switched_off(DOMAINS, layers, has_budget=True)
+    sentences = switched_off(DOMAINS, layers, can_grow=True)
     assert len(sentences) == len(problems)
     for sentence, problem in zip(sentences, problems, strict=True):
         assert problem in sentence
         assert sentence.endswith("; set a larger budget or a smaller training.switch_lr")
-    without_budget = switched_off(DOMAINS, layers, has_budget=False)
-    assert len(without_budget) == len(problems)
-    assert all("budget" not in sentence for sentence in without_budget)
+    without_room = switched_off(DOMAINS, layers, can_grow=False)
+    assert len(without_room) == len(problems)
+    assert all("budget" not in sentence for sentence in without_room)
 
 
 @pytest.mark.parametrize(
@@ -126,28 +136,38 @@ def test_an_accuracy_clearly_below_frozen_features_is_named_and_a_little_below_i
     assert "more accurate in domain clearly (60.0% against 75.0%); train for more epochs" in sentence
 
 
+def test_a_larger_budget_is_advised_only_where_there_is_one() -> None:
+    domains = {"birds": DomainEnding(0.2, 0.1, 400, 0.60, 0.75)}
+    assert inaccurate(domains)[0].endswith("train for more epochs, try another training.lr, or set a larger budget")
+    assert inaccurate(domains, can_grow=False)[0].endswith("train for more epochs, or try another training.lr")
+
+
 def test_what_is_over_the_budget_is_named_with_its_usage() -> None:
-    usages = {"birds": 0.25, "flowers": 0.312}
-    (sentence,) = over_budget(usages, 0.38, Limit(0.25, of_union=False))
+    costs = _costs((2500, 3120), 3800)
+    (sentence,) = over_budget(KernelShare(0.25, of_union=False), costs)
     assert "over its budget of 25.0% of the kernels (flowers 31.2%); train for more epochs" in sentence
-    (sentence,) = over_budget({"birds": 0.2}, 0.2501, LIMIT)
+    (sentence,) = over_budget(LIMIT, costs)
+    assert "of the kernels (flowers 31.2%, all domains together 38.0%); train for more epochs" in sentence
+    (sentence,) = over_budget(LIMIT, _costs((2000,), 2501))
     assert "budget of 25.00% of the kernels (all domains together 25.01%)" in sentence
-    assert over_budget({"birds": 0.25}, 0.25, LIMIT) == []
-    assert over_budget(usages, 0.38, None) == []
+    assert over_budget(LIMIT, _costs((2500,), 2500)) == []
+    assert over_budget(None, costs) == []
 
 
-def test_only_methods_with_a_budget_have_a_limit() -> None:
+def test_only_methods_with_a_penalty_have_a_share_of_the_kernels_as_their_budget() -> None:
     content = {"backbone": "wrn14_2", "domains": ["a", "b"], "budget": 0.3}
-    assert limit_of(parse_recipe(content | {"method": "union"})) == Limit(0.3, of_union=True)
-    assert limit_of(parse_recipe(content | {"method": "ba2"})) == Limit(0.3, of_union=False)
+    assert limit_of(parse_recipe(content | {"method": "union"})) == KernelShare(0.3, of_union=True)
+    assert limit_of(parse_recipe(content | {"method": "ba2"})) == KernelShare(0.3, of_union=False)
     assert limit_of(parse_recipe(content | {"method": "piggyback"})) is None
+    assert limit_of(parse_recipe(content | {"method": "exact"})) is None  # which has limits
 
 
-def test_a_file_larger_than_the_dense_network_is_said_and_a_smaller_one_is_not() -> None:
-    (sentence,) = larger_than_dense(1_200_000, 1_000_000)
-    assert "larger than the dense network (1.20 MB against 1.00 MB)" in sentence
-    assert "dtype='float16'" in sentence
-    assert larger_than_dense(1_000_000, 1_000_000) == []
+def test_a_file_larger_than_the_dense_network_is_said_with_what_helps_and_a_smaller_one_is_not() -> None:
+    (sentence,) = larger_than_dense(1_200_000, 1_000_000, ["do this", "do that", "do nothing"])
+    assert "larger than the dense network (1.2 MB against 1 MB)" in sentence
+    assert sentence.endswith("; do this, do that, or do nothing")
+    assert larger_than_dense(1_200_000, 1_000_000, ["do this"])[0].endswith("; do this")
+    assert larger_than_dense(1_000_000, 1_000_000, ["do this"]) == []
 
 
 CONSTANT = Training(epochs=10, schedule="constant")
@@ -196,7 +216,7 @@ def _report(step: int, usage: float, union: float) -> EpochReport:
 @pytest.mark.parametrize(("of_union", "count"), [(True, 1), (False, 0)])
 def test_a_short_schedule_is_said_once_after_a_third_of_the_steps(of_union: bool, count: int) -> None:
     notes = _Notes()
-    watch = ScheduleWatch(CONSTANT, Limit(0.25, of_union), notes.noted)
+    watch = ScheduleWatch(CONSTANT, KernelShare(0.25, of_union), notes.noted)
     watch.started(0, 90)
     watch.progressed(_report(15, 0.6, 0.99))
     watch.progressed(_report(29, 0.3, 0.98))
@@ -220,12 +240,6 @@ def test_limits_that_are_not_kept_are_named_with_the_remedy() -> None:
     limits = [LimitUse.of("kernels", 10, 10), LimitUse.of("bytes", 1_200_000, 1_000_000)]
     assert over_limits(limits, "do this") == ["the model is over its budget (1.2 MB of 1 MB); do this"]
     assert over_limits(limits[:1], "do this") == []
-
-
-def test_the_usage_of_masks_does_not_tell_whether_an_exact_budget_is_kept() -> None:
-    content = {"backbone": "wrn14_2", "domains": ["one"], "budget": 0.5}
-    assert limit_of(parse_recipe(content | {"method": "exact"})) is None
-    assert limit_of(parse_recipe(content | {"method": "ba2"})) == Limit(0.5, of_union=False)
 
 
 @pytest.mark.slow

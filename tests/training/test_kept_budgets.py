@@ -29,7 +29,7 @@ from tests.makers.stopping import StopAt
 
 pytestmark = pytest.mark.slow  # trains
 
-TRIALS = [(unit, granularity) for unit in UNITS for granularity in GRANULARITIES]  # 24
+TRIALS = [(unit, granularity) for unit in UNITS for granularity in GRANULARITIES]  # 32
 MakeDomain = Callable[..., Path]
 BESIDE = 9000  # bytes of a file beside its weights, roughly
 
@@ -116,6 +116,14 @@ def test_a_budget_is_kept_and_used_by_the_file_of_one_epoch(
     assert keeper.limits.share_used(with_reserve(used)) >= 0.98 or one_more_is_too_much(keeper)
     evaluation = prunus.evaluate(run)
     assert evaluation.budget_kept
+    folder = RunFolder(run)
+    ending, last = folder.read_ending(), folder.epochs()[-1]
+    assert ending is not None  # and train has said the same
+    for usages in (ending.domains, last.domains):
+        assert {name: domain.usage for name, domain in usages.items()} == pytest.approx(
+            {name: domain.usage for name, domain in evaluation.domains.items()}
+        )
+    assert ending.union == last.union == pytest.approx(evaluation.union)
 
 
 class _Noted(Observer):

@@ -153,3 +153,16 @@ def test_the_recipe_of_a_run_is_that_of_its_file_or_of_its_checkpoint(folder: Ru
         stored_recipe(folder, saved)
     folder.recipe.unlink()
     assert stored_recipe(folder, saved).training.epochs == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ({"name": "finetune"}, "none can hold method 'finetune'"),
+        ({"name": "exact", "until": 1.0}, "set a smaller method.until"),
+    ],
+)
+def test_rounding_that_would_be_of_no_use_is_refused(method: dict[str, object], message: str, tmp_path: Path) -> None:
+    recipe = tiny_recipe(preset="auto", method=method, budget=1.0, training={"quantize": "int8"})
+    with pytest.raises(RecipeError, match=message):
+        plan_start(recipe, tmp_path / "run")

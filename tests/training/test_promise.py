@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -75,7 +76,9 @@ def test_a_file_that_fits_only_while_all_norms_are_alike_is_refused() -> None:
 @pytest.mark.parametrize("unit", ["kernels", "weights"])
 def test_a_share_that_is_too_small_is_refused_with_the_smallest_share(unit: str) -> None:
     drawn = _drawn()
-    with pytest.raises(RecipeError, match=rf"^the budget of 0 {unit} cannot be kept.*set budget\.{unit} to") as caught:
+    with pytest.raises(
+        RecipeError, match=rf"^the budget of 0 of \d+ {unit} cannot be kept.*budget\.{unit} to"
+    ) as caught:
         make_keeper(drawn.net, drawn.backbone, drawn.with_budget({unit: 1e-9}).identity)
     least = float(str(caught.value).split()[-1])
     assert least * dense_costs(drawn.backbone).dense_weights() >= 1
@@ -83,6 +86,30 @@ def test_a_share_that_is_too_small_is_refused_with_the_smallest_share(unit: str)
     assert keeper is not None
     keeper.finish()
     assert keeper.limits.are_kept(keeper.usage())
+
+
+def test_all_limits_that_cannot_be_kept_are_refused_at_once_by_their_keys() -> None:
+    drawn = _drawn()
+    first, second, *_ = drawn.net.domains
+    budget = {"kernels": 1e-9, "bytes": 100, "macs": {first: 1, second: 2}}
+    with pytest.raises(RecipeError) as caught:
+        make_keeper(drawn.net, drawn.backbone, drawn.with_budget(budget).identity)
+    refusal = str(caught.value)
+    assert f"100 bytes, 1 MAC for domain '{first}' and 2 MACs for domain '{second}' cannot be kept" in refusal
+    assert "(one kernel per layer stays, kernels that nothing reads do not count, and the size has a reserve" in refusal
+    assert "this network" not in refusal
+    keys = re.findall(r"budget\.([\w.]+) to at least ([^ ,]+)", refusal)
+    assert [key for key, _ in keys] == ["kernels", "bytes", f"macs.{first}", f"macs.{second}"]
+    least = {key: float(value) for key, value in keys}
+    macs = {name: int(least[f"macs.{name}"]) for name in (first, second)}
+    kept = {"kernels": least["kernels"], "bytes": int(least["bytes"]), "macs": macs}
+    assert make_keeper(drawn.net, drawn.backbone, drawn.with_budget(kept).identity) is not None
+
+
+def test_a_limit_that_all_domains_have_is_refused_once() -> None:
+    drawn = _drawn()
+    with pytest.raises(RecipeError, match=r"^the budget of 1 MAC cannot be kept.*; set budget\.macs to at least \d+$"):
+        make_keeper(drawn.net, drawn.backbone, drawn.with_budget({"macs": 1}).identity)
 
 
 def test_methods_without_a_promise_have_no_keeper() -> None:
@@ -103,6 +130,7 @@ def test_the_smallest_file_is_found_with_its_own_number_in_it(needed: int, least
     [
         ({}, "set backbone.original"),
         ({"budget": {"bytes": "1 MB"}}, "for one new domain, by a share of its kernels"),
+        ({"granularity": "1x4"}, "grows by single kernels"),
     ],
 )
 def test_a_model_file_that_cannot_grow_as_asked_is_refused(changes: dict[str, object], message: str) -> None:

@@ -7,7 +7,7 @@ import torch
 from prunus.data.loading import ImageSet
 from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner
-from prunus.training.reports import Reporter, chance_accuracy, describe_ending
+from prunus.training.reports import Reporter, as_it_ended, chance_accuracy, describe_ending
 from tests.makers.tiny_training import PREPROCESS, tiny_net, tiny_recipe
 
 
@@ -77,24 +77,47 @@ def _images(labels: list[int]) -> ImageSet:
     return ImageSet(np.zeros((len(labels), 3, 9, 9), np.uint8), np.array(labels))
 
 
-def test_an_ending_holds_all_domains_whether_or_not_the_last_epoch_saw_them() -> None:
-    learner = _learner()
-    assert learner.net.switches is not None
-    total = learner.net.switches.layout.num_switches
+def _data() -> list[DomainData]:
     train = _images([0, 1, 1, 1, 1])
-    data = [
+    return [
         DomainData("a", PREPROCESS, True, train, _images([0, 0, 1])),
         DomainData("b", PREPROCESS, True, train, None),
     ]
-    ending = describe_ending(learner, data, 12, {"a": 0.75})
+
+
+def test_an_ending_holds_all_domains_whether_or_not_the_last_epoch_saw_them() -> None:
+    learner = _learner()
+    assert learner.net.switches is not None
+    with torch.no_grad():
+        learner.net.switches.scores_DM[:, 18:] = 1.0  # all of the second convolution
+    total = learner.net.switches.layout.num_switches
+    ending = describe_ending(learner, _data(), 12, {"a": 0.75})
     assert ending.step == 12
-    assert ending.union == pytest.approx(12 / total)
-    assert ending.domains["a"].usage == pytest.approx(6 / total)
+    # four of the six inputs of the second convolution are computed by some domain: the others are constant
+    assert ending.domains["a"].usage == pytest.approx((6 + 4 * 5) / total)
+    assert ending.domains["b"].usage == pytest.approx((8 + 4 * 5) / total)
+    assert ending.union == pytest.approx((12 + 4 * 5) / total)
+    assert ending.intersection == pytest.approx((2 + 4 * 5) / total)
     assert (ending.domains["a"].validation_accuracy, ending.domains["a"].validation_images) == (0.75, 3)
     assert ending.domains["a"].chance == pytest.approx(2 / 3)  # of the images that were classified
     assert (ending.domains["b"].validation_accuracy, ending.domains["b"].chance) == (None, 0.8)
-    assert any("layer" in finding for finding in ending.findings)  # the second convolution is off
     assert ending.mean_accuracy() == 0.75
+
+
+def test_switches_that_nothing_reads_are_off_at_the_end() -> None:
+    learner = _learner()
+    ending = describe_ending(learner, _data(), 12, {})
+    assert ending.union == 0  # the second convolution is off
+    assert ending.findings[0].startswith("no domain reads any kernel")
+
+
+def test_the_last_report_of_a_run_has_the_numbers_of_its_end() -> None:
+    learner = _learner()
+    ending = describe_ending(learner, _data(), 12, {"a": 0.75})
+    report = as_it_ended(Reporter(learner).read(1, 12, {}), ending)
+    assert (report.union, report.intersection, report.domains["a"].usage) == (0, 0, 0)
+    assert report.domains["a"].validation_accuracy == 0.75
+    assert report.domains["a"].loss == 2.0
 
 
 def test_weights_without_a_bit_are_still_used_by_methods_that_transform_them() -> None:

@@ -180,6 +180,8 @@ def test_an_interrupted_addition_continues_in_its_folder(base: Path, cars: Path,
         for name in ("a.prunus", "b.prunus")
     )
     assert first.read_bytes() == second.read_bytes()
+    with pytest.raises(BundleError, match=r"one domain for model\.prunus.* with: prunus add-domain model\.prunus"):
+        prunus.prune(tmp_path / "run" / "run", tmp_path / "c.prunus")
 
 
 def test_a_name_that_the_model_has_is_refused(base: Path, tmp_path: Path) -> None:

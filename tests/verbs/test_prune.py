@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from typer.testing import CliRunner
 
 import prunus
 from prunus.arrays import DType
-from prunus.bundle.file import write_bundle
-from prunus.errors import BundleError
+from prunus.bundle.file import read_bundle, write_bundle
+from prunus.cli.app import app
+from prunus.errors import BundleError, DataError, UnknownNameError
 from prunus.measure.bundle_cost import bundle_costs
-from prunus.verbs.prune import find_problems, limits_of_file
+from prunus.verbs.prune import find_problems, limits_of_file, watched_by
 from tests.conftest import write_domain
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
 
-def _write(path: Path, budget: object, dtype: DType = "float32", method: str = "exact", step: int = 8) -> Path:
+def _write(  # what its recipe says, and how it was written
+    path: Path, budget: object, dtype: DType = "float32", method: str = "exact", step: int = 8, dense: int = 2**20
+) -> Path:
     bundle = random_bundle(varied_graph(0), 12, ("birds", "flowers"))
+    bundle = replace(bundle, manifest=bundle.manifest.model_copy(update={"dense_bytes": dense}))
     recipe = {"backbone": "wrn14_2", "domains": ["birds", "flowers"], "method": method, "budget": budget}
     bundle.manifest.provenance.update({"recipe": recipe, "step": step, "total_steps": 8})
     write_bundle(path, bundle, dtype)
@@ -58,11 +66,34 @@ def test_the_papers_methods_are_judged_by_the_usage_of_their_domains(file: Path)
     _write(file, 0.01, method="ba2")
     assert [limit.domain for limit in limits_of_file(file)] == ["birds", "flowers"]
     assert find_problems(file)[0].startswith("the run is over its budget of 1.0% of the kernels (birds ")
+    share = max(bundle_costs(read_bundle(file)).usage(name) for name in ("birds", "flowers"))
+    _write(file, share, method="ba2")
+    assert not any("over its budget" in problem for problem in find_problems(file))
+    _write(file, share, method="union")  # whose domains together use more than any of them
+    assert [limit.domain for limit in limits_of_file(file) if not limit.kept] == [None]
+    assert "(all domains together " in find_problems(file)[0]
     bundle = random_bundle(varied_graph(0), 12)
     write_bundle(file, bundle)  # without a recipe
     assert limits_of_file(file) == ()
     assert bundle_costs(bundle).union() > 0.01
     assert not any("budget of" in problem for problem in find_problems(file))
+
+
+@pytest.mark.parametrize(
+    ("method", "budget", "remedy"),
+    [
+        ("exact", 1.0, "set a smaller budget, or use the argument dtype='float16'"),
+        ("ba2", 1.0, "set a smaller budget, train for more epochs, or use the argument dtype='float16'"),
+        ("bn", 0.25, "use the argument dtype='float16'"),
+    ],
+)
+def test_a_file_larger_than_the_dense_network_names_what_makes_it_smaller(
+    method: str, budget: float, remedy: str, file: Path
+) -> None:
+    _write(file, budget, method=method, dense=100)
+    problem = find_problems(file)[-1]
+    assert problem.startswith("the file is larger than the dense network")
+    assert problem.endswith(f"; {remedy}")
 
 
 @pytest.mark.slow
@@ -81,3 +112,70 @@ def test_a_file_has_the_type_that_the_recipe_or_the_caller_names(tmp_path: Path)
     assert prunus.inspect(prunus.prune(run, tmp_path / "b.prunus", "float32")).dtype == "float32"
     with pytest.raises(BundleError, match="is a folder"):
         prunus.prune(run, tmp_path)
+    with pytest.raises(UnknownNameError, match="unknown dtype 'int4'"):
+        prunus.prune(run, tmp_path / "c.prunus", cast("DType", "int4"))
+
+
+OLD_RUN = Path(__file__).parents[1] / "golden" / "checkpoint_format_3" / "run"  # of two demo domains
+
+
+@pytest.mark.slow
+def test_a_run_becomes_an_8_bit_file_that_serves_and_says_what_it_loses(tmp_path: Path) -> None:
+    seen: list[tuple[str, str]] = []
+    with watched_by(lambda doing, domain, done, total: seen.append((doing, domain))):
+        small = prunus.prune(OLD_RUN, tmp_path / "small.prunus", "int8")
+    whole = prunus.prune(OLD_RUN, tmp_path / "whole.prunus", "float32")
+    assert small.stat().st_size < 0.4 * whole.stat().st_size
+    inspection = prunus.inspect(small)
+    assert inspection.dtype == "int8"
+    found = inspection.eight_bits
+    assert found is not None
+    assert found.calibration == 64
+    assert found.integers > 0
+    assert list(found.held_out) == list(inspection.domains)
+    assert sum(row.floats - row.int8 for row in found.held_out.values()) / len(found.held_out) <= 0.0031
+    assert {doing for doing, _ in seen} == {"decoding", "calibrating", "measuring 8 bits of"}
+    assert {domain for _, domain in seen} == set(inspection.domains)
+    assert "compute with integers" in prunus.card(small)
+    assert sum(inspection.bytes_by_part.values()) == small.stat().st_size
+    again = tmp_path / "again.prunus"
+    shown = CliRunner().invoke(app, ["prune", str(OLD_RUN), "--out", str(again), "--dtype", "int8"])
+    assert shown.exit_code == 0, shown.output
+    assert f"8 bits: {found.integers} of {found.operations} operations compute with integers" in shown.stdout
+    assert "mean accuracy on held-out images: " in shown.stdout
+    assert again.read_bytes() == small.read_bytes()
+
+
+@pytest.mark.slow
+def test_without_training_images_8_bits_are_refused_and_the_way_out_is_named(tmp_path: Path) -> None:
+    run = Path(shutil.copytree(OLD_RUN, tmp_path / "run"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"8-bit numbers are chosen with the training images .*argument data='DIR', or"):
+        prunus.prune(run, tmp_path / "m.prunus", "int8", data=tmp_path / "empty")
+    assert not (tmp_path / "m.prunus").exists()
+
+
+@pytest.mark.slow
+def test_a_budget_in_bytes_is_kept_by_the_8_bit_file(tmp_path: Path) -> None:
+    recipe = prunus.parse_recipe(
+        {
+            "backbone": {"name": "wrn14_2", "size": 16, "resize": 18},
+            "domains": [str(write_domain(tmp_path / name, train=12)) for name in ("birds", "flowers")],
+            "method": "exact",
+            "budget": {"bytes": "200 kB"},
+            "dtype": "int8",
+            "training": {"epochs": 1},
+        }
+    )
+    planned = prunus.plan(recipe)
+    run = prunus.train(recipe, tmp_path / "run", device="cpu", observers=[])
+    model = prunus.prune(run, tmp_path / "m.prunus")
+    (limit,) = limits_of_file(model)
+    assert limit.kept
+    assert limit.used == model.stat().st_size > 0.9 * limit.limit
+    assert planned.model_bytes is not None
+    assert planned.model_bytes <= limit.limit
+    assert prunus.inspect(model).dtype == "int8"
+    measured = prunus.evaluate(run).model_bytes
+    assert measured is not None
+    assert measured >= limit.used  # a plan of the largest that the file can be

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice, Recipe
+from prunus.editing.provenance import recorded_recipe
 from prunus.errors import BundleError, RecipeError
 from prunus.graph.limits import MAX_DOMAINS
 from prunus.recipes import TRAINED_FIRST, parse_recipe, with_overrides
@@ -42,7 +43,7 @@ def addition_recipe(model: Path, bundle: Bundle, addition: Addition, overrides: 
     content: dict[str, object] = {
         "backbone": {"name": str(model)} | ({"original": addition.weights or "pretrained"} if grow else {}),
         "domains": [domain],
-        "method": {"name": "exact", "weights": "trained" if grow else "frozen"},
+        "method": {"name": "exact", "weights": "trained"} if grow else _inside(bundle),
         "budget": grow or 1.0,
         "dtype": bundle.dtype,
     }
@@ -53,6 +54,14 @@ def addition_recipe(model: Path, bundle: Bundle, addition: Addition, overrides: 
                 f"its settings begin with {', '.join(CHANGEABLE)}"
             )
     return parse_recipe(with_overrides(content, overrides), Path.cwd())
+
+
+def _inside(bundle: Bundle) -> dict[str, str]:
+    """Return the method of a domain that adds no kernels: in a file of blocks, it uses whole blocks too."""
+    recipe = recorded_recipe(bundle.manifest.provenance) or {}
+    method = recipe.get("method")
+    has_blocks = isinstance(method, dict) and method.get("granularity") == "1x4"
+    return {"name": "exact", "weights": "frozen"} | ({"granularity": "1x4"} if has_blocks else {})
 
 
 def teacher_of(recipe: Recipe, original: BackboneChoice) -> Recipe:
@@ -74,4 +83,9 @@ def check_name(bundle: Bundle, name: str, is_replaced: bool) -> None:
     if name in bundle.manifest.domains:
         raise BundleError(
             f"the model already has a domain {name!r}; pass another name, or replace it (replace=True retrains it)"
+        )
+    if alike := [known for known in bundle.domains if known.casefold() == name.casefold()]:
+        raise BundleError(
+            f"the model already has a domain {alike[0]!r}, and files are named after domains; pass a name that differs "
+            "in more than case"
         )

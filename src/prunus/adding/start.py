@@ -23,7 +23,7 @@ from prunus.learning.scoring import in_parts, views
 from prunus.masks.binarize import START_SCORE
 from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.network import MultiDomainNet
-from prunus.torch_graph.file_network import FileNetwork
+from prunus.torch_graph.file_network import FileNetwork, conv_name
 
 MOST_IMAGES = 2000  # of a new domain that are looked at
 MOST_CANDIDATES = 24  # domains of the file
@@ -48,22 +48,32 @@ def start_from_nearest(net: MultiDomainNet, data: Sequence[DomainData]) -> dict[
     net.eval()
     for index, domain in enumerate(data):
         images, labels = _sample(domain, net.device)
-        nearest = find_nearest(network, images, labels, len(net.classes[domain.name]), domain.preprocess)
+        candidates = candidates_of(network.bundle.domains, domain.name)
+        nearest = find_nearest(network, candidates, images, labels, len(net.classes[domain.name]), domain.preprocess)
         _take_over(net, index, nearest, images, domain.preprocess)
         found[domain.name] = nearest
     net.train(was_training)
     return found
 
 
+def candidates_of(names: Sequence[str], new: str) -> list[str]:
+    """Return some domains of a file, evenly chosen, and always the one that is trained again."""
+    evenly = np.unique(np.linspace(0, len(names) - 1, min(len(names), MOST_CANDIDATES)).round().astype(int))
+    return [name for index, name in enumerate(names) if index in evenly or name == new]
+
+
 def find_nearest(
-    network: FileNetwork, images: Bytes, labels_N: Tensor, num_classes: int, preprocess: Preprocess
+    network: FileNetwork,
+    candidates: Sequence[str],
+    images: Bytes,
+    labels_N: Tensor,
+    num_classes: int,
+    preprocess: Preprocess,
 ) -> Nearest:
-    """Return the domain of the file whose features separate the classes of some images best."""
-    names = network.bundle.domains
-    chosen = np.unique(np.linspace(0, len(names) - 1, min(len(names), MOST_CANDIDATES)).round().astype(int))
+    """Return the candidate whose features separate the classes of some images best."""
     held_out_N = torch.arange(len(labels_N), device=labels_N.device) % HELD_OUT == 0
     best: tuple[float, str, Tensor] | None = None
-    for name in (names[index] for index in chosen):
+    for name in candidates:
         features_NF = _features(network, _on(labels_N.device, network.tensors_of(name)), images, preprocess)
         linear = fit_linear(features_NF[~held_out_N], labels_N[~held_out_N], num_classes)
         answers_N = linear.logits(features_NF[held_out_N]).argmax(1)
@@ -88,9 +98,10 @@ def _take_over(net: MultiDomainNet, index: int, nearest: Nearest, images: Bytes,
         tensor.copy_(tensors[name])
     for key, (mean_C, var_C) in found.items():
         _normalize(own, f"norms.{key}", mean_C, var_C, float(network.norms[key].eps))  # type: ignore[arg-type]
-    rows = {layer: network.bundle.mask(nearest.domain, layer) for layer in network.bundle.manifest.convs}
-    on_M = torch.cat([torch.from_numpy(mask_OI).flatten() for mask_OI in rows.values()]).to(net.device)
-    net.switches.scores_DM[index] = torch.where(on_M, START_SCORE, -START_SCORE)
+    bundle = network.bundle
+    used = {conv_name(layer): bundle.mask(nearest.domain, layer) for layer in bundle.manifest.convs}
+    on_M = net.switches.layout.touching({name: torch.from_numpy(mask_OI) for name, mask_OI in used.items()})
+    net.switches.scores_DM[index] = torch.where(on_M.to(net.device), START_SCORE, -START_SCORE)
     head = net.heads[index]
     assert isinstance(head, nn.Linear)
     head.weight.copy_(nearest.classifier.weight_KF)

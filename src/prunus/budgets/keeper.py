@@ -100,7 +100,9 @@ class Keeper:
         return self.limits.are_kept(usage) and used >= min(FILLED, possible)
 
     def emptied(self) -> list[str]:
-        """Say which layers the budget leaves without any kernel, if it does."""
+        """Say how many layers the budget leaves without any kernel, if it closes any switch."""
+        if bool(self.pool.open_DM.all()):
+            return []
         empty = self.meter().empty_layers(self.pool.masks())
         count = len(self.pool.layout.convs)
         return [EMPTY.format(empty=len(empty), layers=count)] if empty else []
@@ -110,5 +112,6 @@ class Keeper:
         return self.meter().usage(self.pool.masks())
 
     def summary(self) -> str:
-        """Write what the network takes of every limit; of several domains, the one that takes most."""
-        return in_words(self.limits.lines(self.usage()))
+        """Write the most that the network takes of every limit: with all open switches on."""
+        usage = self.meter().usage(self.pool.open_DM)
+        return f"at most {in_words(self.limits.lines(usage))}; each domain still chooses among these kernels"

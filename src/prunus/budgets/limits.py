@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 from prunus.config import Budget
 from prunus.errors import UnknownNameError
-from prunus.measure.budget import LimitUse
+from prunus.measure.budget import LimitUse, whole_share
 from prunus.measure.cost import CostReport
-
-ROUNDING = 1e-9  # 0.29 * 100 is a little less than 29
 
 
 @dataclass(frozen=True)
@@ -68,11 +66,6 @@ def limits_of(budget: Budget, domains: Sequence[str], dense: CostReport) -> Limi
     kernels = None if budget.kernels is None else whole_share(budget.kernels, dense.num_kernels())
     weights = None if budget.weights is None else whole_share(budget.weights, dense.dense_weights())
     return Limits(tuple(domains), kernels, weights, budget.bytes, _macs(budget, domains))
-
-
-def whole_share(share: float, total: int) -> int:
-    """Return the largest whole number within a share of a total."""
-    return int(share * total + ROUNDING)
 
 
 def _macs(budget: Budget, domains: Sequence[str]) -> tuple[int | None, ...] | None:

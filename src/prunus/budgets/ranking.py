@@ -1,6 +1,6 @@
 """Rank the switches of a pool by worth and cost, and open as many as the limits allow.
 
-Legend: D = domains, M = switches of a domain, R = limits, L = layers.
+Legend: D = domains, M = switches of a domain, R = limits, L = layers, O = output channels, I = input channels.
 """
 
 from dataclasses import dataclass
@@ -48,16 +48,29 @@ class Ranking:
         worth_M = self.worth()
         worth_M[_first_of_layers(worth_M, self.costs.layer)] = torch.inf
         shrunk_M = self._shrunk(worth_M, scale, done)
-        masks_DM = self.pool.masks()
         rows = []
-        for index, limit in enumerate(self.limits.macs or [None] * len(masks_DM)):
+        for index, limit in enumerate(self.limits.macs or [None] * len(self.pool.open_DM)):
             if limit is None:
                 rows.append(shrunk_M)
                 continue
-            own_M = torch.where(shrunk_M, worth_M * torch.where(masks_DM[index], 1.0, UNUSED), -1.0)
+            own_M = self._own_worth(worth_M, shrunk_M, index)
             allowed = _eased(self.costs.macs.sum(), scale * limit, done)
             rows.append(shrunk_M & choose(own_M, self.costs.macs[None], allowed[None]))
         return torch.stack(rows) & self.pool.open_DM
+
+    @torch.no_grad()
+    def closed_that_fit(self, open_DM: Tensor, allowed_M: Tensor, domain: int, macs: float) -> Tensor:
+        """Return the most valuable switches that only other domains have open, as many as these MACs allow: a mask."""
+        closed_M = allowed_M & open_DM.any(0) & ~open_DM[domain]
+        if macs < 1:
+            return torch.zeros_like(closed_M)
+        limit_R = torch.tensor([macs], dtype=self.costs.macs.dtype, device=closed_M.device)
+        return closed_M & choose(self._own_worth(self.worth(), closed_M, domain), self.costs.macs[None], limit_R)
+
+    def _own_worth(self, worth_M: Tensor, allowed_M: Tensor, domain: int) -> Tensor:
+        """Return the worth of switches to a domain; -1 where it may not have them."""
+        used_M = self.pool.masks()[domain]
+        return torch.where(allowed_M, worth_M * torch.where(used_M, 1.0, UNUSED), -1.0)
 
     def _shrunk(self, worth_M: Tensor, scale: float, done: float) -> Tensor:
         """Return the switches that any domain may have on."""
@@ -92,7 +105,7 @@ def worth_of(net: MultiDomainNet, pool: PooledSwitches) -> Tensor:
             break
         tensors |= adapter.tensors(0, tensors)
     layout = pool.layout
-    return torch.cat([_squares(tensors[f"{conv.name}.weight"], layout.shape(conv)) for conv in layout.convs])
+    return torch.cat([layout.sums(conv, _squares(tensors[f"{conv.name}.weight"])).flatten() for conv in layout.convs])
 
 
 def _first_of_layers(worth_M: Tensor, layer_M: Tensor) -> Tensor:
@@ -106,10 +119,9 @@ def _first_of_layers(worth_M: Tensor, layer_M: Tensor) -> Tensor:
     return mask_M
 
 
-def _squares(weight: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Sum the squares of the weights under every switch, as float64."""
-    axes = [axis for axis, size in enumerate(shape) if size == 1]
-    return weight.detach().double().square().sum(axes).flatten()
+def _squares(weight: Tensor) -> Tensor:
+    """Sum the squares of the weights of every kernel, as float64: (O, I)."""
+    return weight.detach().double().square().sum((2, 3))
 
 
 def _eased(whole: Tensor, limit: float, done: float) -> Tensor:

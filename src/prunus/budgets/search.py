@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from prunus.budgets.limits import Limits
+from prunus.budgets.limits import Limits, Usage
 from prunus.budgets.meter import Meter, RememberingMeter
 from prunus.budgets.ranking import Ranking
 
 TRIES = 20  # of the search
 MORE_TRIES = 300  # to fill what it leaves
 ENOUGH = 0.9995  # of a limit: no larger pool is searched for
+SHARING_TRIES = 20  # to fill the limits of single domains
 FILLED = 0.985  # of a limit that later changes of the masks must not leave unused
 
 
@@ -42,7 +43,7 @@ class Search:
             if self._fits(opened):
                 best, low = opened, scale
                 if used >= ENOUGH or bool((opened == self.pool.open_DM).all()):
-                    return best
+                    return self._shared_out(best)
             else:
                 refused, high = opened, scale
             if high - low < 1e-6 * scale or (refused is not None and _are_neighbours(best, refused)):
@@ -52,7 +53,7 @@ class Search:
             scale = wanted if low < wanted < high and wanted != scale else between
         for rows in self._groups_of_domains():
             best = self._topped_up(best, rows)
-        return best
+        return self._shared_out(best)
 
     def fixed(self, open_DM: Tensor) -> Tensor:
         """Choose the switches that stay on: each in the domain that wants it most, or more where that is too little.
@@ -106,11 +107,42 @@ class Search:
                 first += 1
         return open_DM
 
+    def _shared_out(self, open_DM: Tensor) -> Tensor:
+        """Let domains with room under their own MACs use more of the kernels that others have: these are stored anyway.
+
+        Several domains are tried at once. A switch may bring others to life, so they begin with what would fit if none
+        did, and go on with less, and with other switches, if that is too much.
+        """
+        portion = 1.0
+        allowed_DM = self.pool.open_DM.clone()
+        for _ in range(SHARING_TRIES if self.limits.macs else 0):
+            rooms = self._rooms(self.meter.usage(open_DM))
+            rows = [
+                self.ranking.closed_that_fit(open_DM, allowed_DM[index], index, portion * room)
+                for index, room in enumerate(rooms)
+            ]
+            added_DM = torch.stack(rows)
+            if not bool(added_DM.any()):
+                break
+            if self._fits(open_DM | added_DM):
+                open_DM, portion = open_DM | added_DM, min(1.0, 2 * portion)
+            elif int(added_DM.sum()) == 1:
+                allowed_DM &= ~added_DM
+            else:
+                portion /= 2
+        return open_DM
+
+    def _rooms(self, usage: Usage) -> list[float]:
+        """Return the MACs that each domain may use in addition; none where it has no limit or has nearly filled it."""
+        limits = self.limits.macs or [None] * len(usage.macs)
+        pairs = zip(limits, usage.macs, strict=True)
+        return [limit - used if limit is not None and used < FILLED * limit else 0.0 for limit, used in pairs]
+
     def _groups_of_domains(self) -> Iterator[Tensor]:
-        """Return all domains and, where each has its own limit, every single one, as columns of booleans."""
+        """Return all domains and, where each has its own limit or its own bytes, every one, as columns of booleans."""
         size, device = len(self.limits.domains), self.pool.open_DM.device
         yield torch.ones(size, 1, dtype=torch.bool, device=device)
-        if self.limits.macs:
+        if self.limits.macs or self.limits.bytes is not None:
             yield from torch.eye(size, dtype=torch.bool, device=device)[:, :, None]
 
 

@@ -3,16 +3,15 @@
 Legend: M = switches of a domain.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import torch
 from torch import Tensor
 
 from prunus.arrays import DType
 from prunus.bundle.dtypes import STORED
-from prunus.masks.layout import ConvShape, SwitchLayout
+from prunus.masks.layout import SwitchLayout
 
 
 @dataclass(frozen=True)
@@ -35,16 +34,20 @@ def switch_costs(
     layout: SwitchLayout, positions: Mapping[str, int], num_domains: int, dtype: DType, device: torch.device
 ) -> SwitchCosts:
     """Count what each switch of a layout costs; a convolution that never runs costs nothing."""
-    counts = torch.tensor([prod(layout.shape(conv)) for conv in layout.convs])
-    kernels = [_kernels(layout, conv) if conv.name in positions else 0 for conv in layout.convs]
-    weights = [count * conv.kernel_area for count, conv in zip(kernels, layout.convs, strict=True)]
-    macs = [count * positions.get(conv.name, 0) for count, conv in zip(weights, layout.convs, strict=True)]
-    sizes = [count * STORED[dtype].itemsize + of * num_domains / 8 for count, of in zip(weights, kernels, strict=True)]
-    rows = [torch.tensor(row, dtype=torch.float64).repeat_interleave(counts) for row in (kernels, weights, sizes, macs)]
-    layers = torch.arange(len(layout.convs)).repeat_interleave(counts)
-    kernels_M, weights_M, bytes_M, macs_M, layer_M = (row.to(device) for row in (*rows, layers))
-    return SwitchCosts(kernels_M, weights_M, bytes_M, macs_M, layer_M)
+    kernels_by_layer = [layout.num_kernels(conv).flatten() for conv in layout.convs]
+    counts = torch.tensor([len(row) for row in kernels_by_layer])
+    runs = [float(conv.name in positions) for conv in layout.convs]
+    areas = [conv.kernel_area for conv in layout.convs]
+    pixels = [positions.get(conv.name, 0) for conv in layout.convs]
+    runs_M, areas_M, pixels_M = (_by_switch(row, counts) for row in (runs, areas, pixels))
+    kernels_M = torch.cat(kernels_by_layer) * runs_M
+    weights_M = kernels_M * areas_M
+    bytes_M = weights_M * STORED[dtype].itemsize + kernels_M * num_domains / 8
+    layer_M = torch.arange(len(layout.convs)).repeat_interleave(counts)
+    rows = (kernels_M, weights_M, bytes_M, weights_M * pixels_M, layer_M)
+    return SwitchCosts(*(row.to(device) for row in rows))
 
 
-def _kernels(layout: SwitchLayout, conv: ConvShape) -> int:
-    return conv.num_kernels // prod(layout.shape(conv))
+def _by_switch(numbers: Sequence[float], counts: Tensor) -> Tensor:
+    """Repeat a number per layer for each of its switches."""
+    return torch.tensor(numbers, dtype=torch.float64).repeat_interleave(counts)

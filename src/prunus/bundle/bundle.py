@@ -10,7 +10,12 @@ Names of the arrays, where n is the number of an operation and a layer keeps K k
     head/<domain>/weight|bias  the domain's classifier
 
 Kernels and heads have the type of the file; `widened` converts them to float32. `kernel_order` describes the order of
-the kernels.
+the kernels. An 8-bit file stores codes, and the kernels of its `wide` layers as float16. It also has, for the values
+that its integer operations read or make:
+
+    scale/<layer>              (O,): what the codes of an output channel's kernels are multiplied by
+    head/<domain>/scale        the same for the classes of a classifier; its bias is float32
+    coding/<domain>/scale|zero the coding of every coded value, in the order of the values
 
 Legend: D = domains, O = output channels, I = input channels of one group.
 """
@@ -19,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunus.arrays import Array, Bools, Bytes, DType, Floats
+from prunus.arrays import Array, Bools, Bytes, DType, Floats, Integers
 from prunus.bundle.bits import unpack_bits
 from prunus.bundle.dtypes import STORED, widened
-from prunus.bundle.kernel_order import from_stored, to_stored
+from prunus.bundle.kernel_order import from_stored, output_numbers, to_stored
 from prunus.bundle.manifest import Manifest
 from prunus.errors import UnknownNameError
 
@@ -54,6 +59,18 @@ class Bundle:
         """Return a bit per kernel of a layer, eight to a byte, and the kept kernels (K, height, width), as stored."""
         return _bytes(self.arrays[f"union/{layer}"]), self.arrays[f"kernels/{layer}"]
 
+    def kernels(self, layer: str) -> Floats:
+        """Return the kept kernels of a layer as numbers: (K, height, width)."""
+        stored = self.arrays[f"kernels/{layer}"]
+        if stored.dtype != np.int8:
+            return widened(stored)
+        scale = self.arrays[f"scale/{layer}"].astype(np.float32, copy=False)
+        return stored.astype(np.float32) * scale[self.kept_outputs(layer), None, None]
+
+    def kept_outputs(self, layer: str) -> Integers:
+        """Return the output channel of every kept kernel of a layer: (K,)."""
+        return output_numbers(self.manifest.convs[layer])[self.kept(layer)]
+
     def packed_mask(self, domain: str, layer: str) -> Bytes:
         """Return a bit per kept kernel of a layer, eight to a byte: whether a domain uses it."""
         return _bytes(self.arrays[f"mask/{domain}/{layer}"])
@@ -76,16 +93,24 @@ class Bundle:
 
     def weight(self, layer: str, mask_OI: Bools) -> Floats:
         """Return a layer's dense weight, (O, I, height, width), with zeros for kernels outside a mask."""
+        return self._dense(layer, self.kernels(layer), mask_OI)
+
+    def weight_codes(self, layer: str, mask_OI: Bools) -> Floats:
+        """Return the codes of a layer's dense weight in an 8-bit file, as floats."""
+        return self._dense(layer, widened(self.arrays[f"kernels/{layer}"]), mask_OI)
+
+    def _dense(self, layer: str, kernels: Floats, mask_OI: Bools) -> Floats:
         conv = self.manifest.convs[layer]
         weight = np.zeros((conv.num_kernels, *conv.kernel), dtype=np.float32)
-        weight[self.kept(layer)] = widened(self.arrays[f"kernels/{layer}"])
+        weight[self.kept(layer)] = kernels
         weight[~to_stored(mask_OI, conv)] = 0
         return from_stored(weight, conv)
 
     def head(self, domain: str) -> tuple[Floats, Floats]:
         """Return the weight and the bias of a domain's classifier."""
         weight, bias = (widened(self.arrays[f"head/{domain}/{key}"]) for key in ("weight", "bias"))
-        return weight, bias
+        scale = self.arrays.get(f"head/{domain}/scale")
+        return weight if scale is None else weight * widened(scale)[:, None], bias
 
     def tensor(self, domain: str, operation: int, role: str) -> Floats | None:
         """Return a tensor of an operation; None if it has none of that role."""

@@ -1,4 +1,4 @@
-"""Read and write `model.prunus`: a safetensors file with six arrays and the header as JSON in its metadata."""
+"""Read and write `model.prunus`: a safetensors file with a few arrays and the header as JSON in its metadata."""
 
 import hashlib
 from io import BufferedReader
@@ -20,11 +20,15 @@ from prunus.bundle.container import (
     read_container,
 )
 from prunus.bundle.dtypes import STORED, all_finite, encode
-from prunus.bundle.header import FORMAT_VERSION, FileHeader, IndexEntry
+from prunus.bundle.eight_bits.checks import check_codes
+from prunus.bundle.eight_bits.splitting import planned
+from prunus.bundle.header import FORMAT_VERSION, FORMATS, FileHeader, IndexEntry
 from prunus.bundle.index import encode_index
 from prunus.bundle.reading import check_arrays, file_arrays, read_arrays
 from prunus.errors import BundleError, UnknownNameError
 from prunus.files import write_atomically
+
+READABLE = " and ".join(map(str, sorted(set(FORMATS.values()))))
 
 
 def write_bundle(path: Path, bundle: Bundle, dtype: DType = "float32") -> None:
@@ -34,7 +38,11 @@ def write_bundle(path: Path, bundle: Bundle, dtype: DType = "float32") -> None:
 
 def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
     """Return the content of the model file; the same bundle gives the same bytes."""
+    if dtype == "int8" and bundle.dtype != "int8":
+        raise BundleError("8-bit numbers must be chosen with training images; write the file with: prunus prune RUN")
     header, indices = _header(bundle, dtype)
+    if dtype == "int8":
+        check_codes(bundle.manifest, bundle.arrays)
     for name, array in bundle.arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise BundleError(
@@ -55,7 +63,10 @@ def bundle_parts(bundle: Bundle, dtype: DType = "float32") -> dict[str, int]:
 
 
 def bundle_size(bundle: Bundle, dtype: DType = "float32") -> int:
-    """Return the size in bytes of the model file without writing it or converting its numbers."""
+    """Return the size in bytes of the model file without writing it or converting its numbers.
+
+    As int8, a bundle of floats takes at most this, as long as no layer stays wide.
+    """
     header, _ = _header(bundle, dtype)
     checksum = "0" * hashlib.sha256().digest_size * 2
     return container_size(_text(header.model_copy(update={"sha256": checksum})), header.parts())
@@ -65,9 +76,12 @@ def _header(bundle: Bundle, dtype: DType) -> tuple[FileHeader, dict[str, Bytes]]
     """Return the header of a bundle's file, without its checksum, and the encoded index of every layer."""
     if dtype not in STORED:
         raise UnknownNameError("dtype", dtype, STORED)
+    if dtype != "int8" and bundle.dtype == "int8":
+        raise BundleError(f"an 8-bit model cannot be written as {dtype}; write it from its run with: prunus prune RUN")
+    bundle = planned(bundle) if bundle.dtype != dtype == "int8" else bundle
     indices = {layer: encode_index(bundle.kept(layer)) for layer in bundle.manifest.convs}
     header = FileHeader(
-        format_version=FORMAT_VERSION,
+        format_version=FORMATS[dtype],
         manifest=bundle.manifest,
         dtype=dtype,
         index=tuple(
@@ -138,10 +152,10 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
     version, is_checkpoint = _version(text)
     if is_checkpoint:
         raise BundleError("it is a checkpoint of a training run, not a model file; write one with: prunus prune RUN")
-    if version != FORMAT_VERSION:
+    if version not in FORMATS.values() or isinstance(version, bool):
         is_newer = isinstance(version, int) and version > FORMAT_VERSION
         raise BundleError(
-            f"it has format version {version!r}, but this version of Prunus reads {FORMAT_VERSION}; "
+            f"it has format version {version!r}, but this version of Prunus reads {READABLE}; "
             + ("update Prunus" if is_newer else "write it again with: prunus prune RUN")
         )
     try:
@@ -177,10 +191,12 @@ def _names(bundle: Bundle, prefix: str) -> tuple[str, ...]:
 def _joined(header: FileHeader, arrays: dict[str, Array]) -> dict[str, Array]:
     """Join the arrays of every part, converted to the types of the file."""
     joined: dict[str, Array] = {}
+    parts = header.parts()
     for part, shapes in file_arrays(header).items():
         pieces = [arrays[name].reshape(-1) for name in shapes]
         joined[part] = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
-        if part not in ("kernels", "heads"):
+        if part not in ("kernels", "heads") or header.dtype == "int8":
+            joined[part] = joined[part].astype(parts[part].dtype, copy=False)
             continue
         joined[part] = encode(joined[part], header.dtype)
         if not all_finite(joined[part]):

@@ -10,15 +10,25 @@ from pydantic import Field
 from prunus.amounts import plural
 from prunus.arrays import DType
 from prunus.bundle.dtypes import STORED
+from prunus.bundle.eight_bits.checks import wrong_integers
 from prunus.bundle.index import Code
-from prunus.bundle.manifest import Manifest, ManifestPart
+from prunus.bundle.manifest import ConvEntry, Manifest, ManifestPart
 from prunus.graph.costs import Claims, allowed_cost, file_cost, too_much
 from prunus.graph.limits import FREE_WEIGHTS, MAX_ARRAYS, MAX_COUNT, MAX_SWITCHES, MAX_WEIGHTS, WEIGHTS_PER_BYTE
 from prunus.graph.operations import Conv
 
-FORMAT_VERSION = 3
+FORMATS: dict[DType, int] = {"float32": 3, "float16": 3, "bfloat16": 3, "int8": 4}
+FORMAT_VERSION = max(FORMATS.values())
 RUN_BYTES = 45  # of memory that decoding takes for each byte of runs
-CODES = {"float32": "F32", "float16": "F16", "uint16": "U16", "uint8": "U8"}  # numpy's names -> those of safetensors
+# numpy's names -> those of safetensors, in the order of the file
+CODES = {"float32": "F32", "float16": "F16", "uint16": "U16", "int8": "I8", "uint8": "U8"}
+EIGHT_BIT_PARTS: dict[str, np.dtype[np.generic]] = {  # of an 8-bit file, besides those of every file
+    "wide": np.dtype(np.float16),
+    "scales": np.dtype(np.float32),
+    "classifiers": np.dtype(np.float32),
+    "codings": np.dtype(np.float32),
+    "zeros": np.dtype(np.uint8),
+}
 
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 TensorName = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,4})\.[a-z]+$")]  # number of the operation, role
@@ -65,19 +75,26 @@ class FileHeader(ManifestPart):
         """Return every layer's name and index."""
         return zip(self.manifest.convs, self.index, strict=True)
 
+    def narrow(self) -> Iterator[tuple[str, ConvEntry, IndexEntry]]:
+        """Return the layers whose kernels are in the part `kernels`: all but the wide ones of an 8-bit file."""
+        wide = set(self.manifest.wide)
+        return ((name, self.manifest.convs[name], entry) for name, entry in self.layers() if name not in wide)
+
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor under `norms` or `shared`."""
         number, _, role = name.partition(".")
         return self._shapes(int(number))[role]
 
     def parts(self) -> dict[str, Part]:
-        """Return the arrays in the order of the file: wide types first, then by name, without gaps."""
+        """Return the arrays in the order of the file: by type, the widest first, then by name, without gaps."""
         dtypes = dict.fromkeys(("kernels", "heads"), STORED[self.dtype])
         dtypes |= dict.fromkeys(("norms", "shared"), np.dtype(np.float32))
         dtypes |= dict.fromkeys(("index", "masks"), np.dtype(np.uint8))
+        dtypes |= EIGHT_BIT_PARTS
         parts: dict[str, Part] = {}
         begin = 0
-        for name, size in sorted(self.sizes().items(), key=lambda item: (-dtypes[item[0]].itemsize, item[0])):
+        types = list(CODES)
+        for name, size in sorted(self.sizes().items(), key=lambda item: (types.index(dtypes[item[0]].name), item[0])):
             end = begin + size * dtypes[name].itemsize
             parts[name] = Part(dtypes[name], size, begin, end)
             begin = end
@@ -87,14 +104,28 @@ class FileHeader(ManifestPart):
         """Return the number of elements of each array."""
         manifest = self.manifest
         domains = len(manifest.domains)
-        heads = sum((manifest.num_features + 1) * len(entry.classes) for entry in manifest.domains.values())
-        return {
-            "kernels": sum(entry.kept * prod(manifest.convs[name].kernel) for name, entry in self.layers()),
+        classes = sum(len(entry.classes) for entry in manifest.domains.values())
+        sizes = {
+            "kernels": sum(entry.kept * prod(conv.kernel) for _, conv, entry in self.narrow()),
             "index": sum(entry.num_bytes for entry in self.index),
             "masks": domains * sum(-(-entry.kept // 8) for entry in self.index),
             "norms": domains * sum(prod(self.shape(name)) for name in self.norms),
-            "heads": heads,
+            "heads": classes * (manifest.num_features + 1),
             "shared": sum(prod(self.shape(name)) for name in self.shared),
+        }
+        return sizes | self._eight_bit_sizes(classes) if self.dtype == "int8" else sizes
+
+    def _eight_bit_sizes(self, classes: int) -> dict[str, int]:
+        manifest = self.manifest
+        kept = sum(entry.kept * prod(manifest.convs[name].kernel) for name, entry in self.layers())
+        codings = len(manifest.domains) * len(manifest.coded)
+        return {
+            "heads": classes * manifest.num_features,
+            "wide": kept - sum(entry.kept * prod(conv.kernel) for _, conv, entry in self.narrow()),
+            "scales": sum(conv.out_channels for _, conv, _ in self.narrow()),
+            "classifiers": 2 * classes,
+            "codings": codings,
+            "zeros": codings,
         }
 
     def problem(self, values: int) -> str | None:
@@ -105,6 +136,7 @@ class FileHeader(ManifestPart):
         return (
             self._wrong_layer()
             or self._wrong_tensor()
+            or self._wrong_integers()
             or self._wrong_size()
             or self._wrong_image()
             or self._too_expensive(values)
@@ -116,7 +148,7 @@ class FileHeader(ManifestPart):
         return Claims(
             data_bytes=max(part.end for part in self.parts().values()),
             values=values,
-            arrays=len(domains) * (len(convs) + len(self.norms) + 2) + 2 * len(convs) + len(self.shared),
+            arrays=self._domain_arrays() + 2 * len(convs) + len(self.shared),
             domains=len(domains),
             classes=max(len(entry.classes) for entry in domains.values()),
             kept={name: entry.kept for name, entry in self.layers()},
@@ -125,7 +157,12 @@ class FileHeader(ManifestPart):
                 for name, entry in self.layers()
             ),
             has_ones=any(name.endswith(".ones") for name in (*self.norms, *self.shared)),
+            integers=self.manifest.integers,
         )
+
+    def _domain_arrays(self) -> int:
+        own = len(self.manifest.convs) + len(self.norms) + (5 if self.dtype == "int8" else 2)
+        return len(self.manifest.domains) * own
 
     def _too_expensive(self, values: int) -> str | None:
         claims = self.claims(values)
@@ -149,7 +186,7 @@ class FileHeader(ManifestPart):
         weights = sum(conv.num_kernels * prod(conv.kernel) for conv in convs.values())
         data = max(part.end for part in self.parts().values())
         most = min(MAX_WEIGHTS, FREE_WEIGHTS + WEIGHTS_PER_BYTE * data)
-        arrays = domains * (len(convs) + len(self.norms) + 2)
+        arrays = self._domain_arrays()
         claims = {
             f"{arrays} arrays for {domains} domains; at most {MAX_ARRAYS} are allowed": arrays > MAX_ARRAYS,
             f"{weights} weights in {data} bytes; at most {most} are allowed": weights > most,
@@ -173,6 +210,15 @@ class FileHeader(ManifestPart):
             number, _, role = name.partition(".")
             if int(number) >= len(self.manifest.graph) or role not in self._shapes(int(number)):
                 return f"it lists the tensor {name!r}, which no operation has"
+        return None
+
+    def _wrong_integers(self) -> str | None:
+        if self.format_version != FORMATS[self.dtype]:
+            return f"a file of {self.dtype} has format version {FORMATS[self.dtype]}, not {self.format_version}"
+        if self.dtype == "int8":
+            return wrong_integers(self.manifest, (*self.norms, *self.shared))
+        if self.manifest.integers or self.manifest.wide:
+            return f"it lists 8-bit operations or layers, but its type is {self.dtype}"
         return None
 
     def _wrong_image(self) -> str | None:

@@ -34,5 +34,11 @@ def from_stored(stored: npt.NDArray[Number], conv: ConvEntry) -> npt.NDArray[Num
     return grouped.reshape(conv.out_channels, conv.in_channels, *pixels)
 
 
+def output_numbers(conv: ConvEntry) -> npt.NDArray[np.int64]:
+    """Return the output channel of every kernel, in the order of the file: (O * I,)."""
+    outputs = np.arange(conv.out_channels)[:, None]
+    return to_stored(np.broadcast_to(outputs, (conv.out_channels, conv.in_channels)), conv)
+
+
 def _inputs_first(conv: ConvEntry) -> bool:
     return conv.kernel[0] * conv.kernel[1] > 1

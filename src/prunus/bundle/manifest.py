@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from prunus.bundle.eight_bits.rules import coded_values
 from prunus.graph.limits import MAX_COUNT, MAX_DOMAINS, MAX_IMAGE_SIDE, MAX_OPERATIONS
 from prunus.graph.operations import Conv, Graph, Shape
 from prunus.graph.shapes import value_shapes
@@ -13,6 +14,7 @@ from prunus.images import Preprocess
 from prunus.names import DOMAIN_NAME, MAX_DOMAIN_NAME
 
 Provenance = dict[str, Any]  # recipe, versions and steps, as JSON
+Number = Annotated[int, Field(ge=0, lt=MAX_OPERATIONS)]  # of an operation
 DomainName = Annotated[str, Field(pattern=DOMAIN_NAME, max_length=MAX_DOMAIN_NAME)]
 
 
@@ -53,7 +55,12 @@ class DomainEntry(ManifestPart):
 
 
 class Manifest(ManifestPart):
-    """A model without its numbers."""
+    """A model without its numbers.
+
+    Args:
+        integers: the operations that compute with 8-bit integers, in order.
+        wide: the layers of an 8-bit file whose weights are stored as float16, in the order of the graph.
+    """
 
     backbone: str
     image_size: int = Field(ge=1, le=MAX_IMAGE_SIDE)
@@ -61,6 +68,18 @@ class Manifest(ManifestPart):
     domains: dict[DomainName, DomainEntry] = Field(min_length=1, max_length=MAX_DOMAINS)
     dense_bytes: int = Field(ge=0, le=MAX_COUNT)
     provenance: Provenance
+    integers: tuple[Number, ...] = ()
+    wide: tuple[str, ...] = ()
+
+    def with_graph(self, graph: Graph, integers: tuple[int, ...], wide: tuple[str, ...] = ()) -> "Manifest":
+        """Return a manifest with another graph; `model_copy` would keep what follows from this one."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return Manifest.model_construct(**fields | {"graph": graph, "integers": integers, "wide": wide})
+
+    @cached_property
+    def coded(self) -> tuple[int, ...]:
+        """Return the values that are stored as 8-bit codes, in order."""
+        return coded_values(self.graph, self.integers)
 
     @cached_property
     def shapes(self) -> list[Shape]:

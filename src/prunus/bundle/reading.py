@@ -10,9 +10,12 @@ import numpy as np
 from prunus.arrays import Array, Bytes
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.dtypes import all_finite
+from prunus.bundle.eight_bits.checks import check_codes
 from prunus.bundle.header import FileHeader
 from prunus.bundle.index import decode_index
 from prunus.errors import BundleError
+
+Shapes = dict[str, dict[str, tuple[int, ...]]]  # part of a file -> name of an array -> its shape
 
 
 def read_arrays(file: BufferedReader, header: FileHeader, digest: hashlib._Hash) -> dict[str, Array]:
@@ -46,17 +49,19 @@ def check_arrays(header: FileHeader, arrays: dict[str, Array]) -> None:
                     f"it is damaged: the mask of {domain!r} has bits after the last kernel of layer {layer!r}"
                 )
     for name, array in arrays.items():
-        if array.dtype != np.uint8 and not all_finite(array):
+        if array.dtype not in (np.uint8, np.int8) and not all_finite(array):
             raise BundleError(f"it is damaged: {name!r} contains numbers that are not finite")
+    if header.dtype == "int8":
+        check_codes(header.manifest, arrays)
 
 
-def file_arrays(header: FileHeader) -> dict[str, dict[str, tuple[int, ...]]]:
+def file_arrays(header: FileHeader) -> Shapes:
     """Return the arrays of every part of a file in order: part -> name -> shape."""
     manifest = header.manifest
     layers = list(header.layers())
     domains = manifest.domains.items()
-    return {
-        "kernels": {f"kernels/{layer}": (entry.kept, *manifest.convs[layer].kernel) for layer, entry in layers},
+    arrays: Shapes = {
+        "kernels": {f"kernels/{layer}": (entry.kept, *conv.kernel) for layer, conv, entry in header.narrow()},
         "index": {f"union/{layer}": (entry.num_bytes,) for layer, entry in layers},
         "masks": {f"mask/{domain}/{layer}": (-(-entry.kept // 8),) for domain, _ in domains for layer, entry in layers},
         "norms": {f"norm/{domain}/{name}": header.shape(name) for domain, _ in domains for name in header.norms},
@@ -66,4 +71,22 @@ def file_arrays(header: FileHeader) -> dict[str, dict[str, tuple[int, ...]]]:
             for role, features in (("weight", (manifest.num_features,)), ("bias", ()))
         },
         "shared": {f"shared/{name}": header.shape(name) for name in header.shared},
+    }
+    return arrays | _eight_bit_arrays(header) if header.dtype == "int8" else arrays
+
+
+def _eight_bit_arrays(header: FileHeader) -> Shapes:
+    manifest = header.manifest
+    classes = {domain: len(entry.classes) for domain, entry in manifest.domains.items()}
+    kept = dict(header.layers())
+    codings = (len(manifest.coded),)
+    return {
+        "heads": {f"head/{domain}/weight": (count, manifest.num_features) for domain, count in classes.items()},
+        "wide": {f"kernels/{layer}": (kept[layer].kept, *manifest.convs[layer].kernel) for layer in manifest.wide},
+        "scales": {f"scale/{layer}": (conv.out_channels,) for layer, conv, _ in header.narrow()},
+        "classifiers": {
+            f"head/{domain}/{role}": (count,) for domain, count in classes.items() for role in ("scale", "bias")
+        },
+        "codings": {f"coding/{domain}/scale": codings for domain in classes},
+        "zeros": {f"coding/{domain}/zero": codings for domain in classes},
     }

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,16 +16,17 @@ import prunus
 from prunus.amounts import plural
 from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, ModelFile, NoCache
 from prunus.cli.output import make_table, measuring, print_json, say, show, waiting
+from prunus.measure.speed import engine_title, mean_accuracies
 from prunus.names import shown
-from prunus.report.tables import megabytes, percent, results_view
+from prunus.report.tables import file_size, percent, results_view
 from prunus.run_folder import RunFolder
 from prunus.terminal import PlainTable, plain_console, plain_text
 
 if TYPE_CHECKING:
     from prunus.measure.inspection import Inspection
-    from prunus.measure.speed import Benchmark
+    from prunus.measure.speed import Benchmark, Gain
 
-SPEED_COLUMNS = ("engine", "domain", "median ms", "p95 ms", "images/s", "speed-up", "of ideal")
+SPEED_COLUMNS = ("engine", "domain", "median ms", "p95 ms", "images/s", "speed-up", "of ideal", "accuracy")
 NARROWEST = 24  # characters that tell the names of layers apart
 
 
@@ -38,6 +40,7 @@ def evaluate(
     device: Device = "auto",
     no_cache: NoCache = False,
     explain: Explain = False,
+    pictures: Annotated[bool, typer.Option("--pictures", help="With --json: also small pictures of mistakes.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure the accuracy, kernel usage, computation and size of a run or a model file.
@@ -51,7 +54,7 @@ def evaluate(
     saved = RunFolder(target).results if target.is_dir() else None
     ending = [*([f"Saved to {saved}."] if saved else ()), *([] if explain else ["--explain says what is counted."])]
     show(
-        results,
+        results if pictures else results.without_pictures(),
         as_json,
         results_view(results, explain=explain, run=shlex.quote(str(target))),
         *([" ".join(ending)] if ending else ()),
@@ -71,24 +74,29 @@ def bench(
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images per batch, for throughput.")] = 16,
     rounds: Annotated[int, typer.Option(min=1, help="Number of measurements per engine.")] = 50,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the domains by name, to measure the accuracy of each engine too.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also plot the latencies to this PNG file.")] = None,
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Time a model file against the dense network in PyTorch and ONNX Runtime.
+    """Time a model file against the dense network in PyTorch, in ONNX Runtime, and in 8 bits.
 
-    The engines take turns, so other load on the machine affects all of them.
+    The engines take turns, so other load on the machine affects all of them. With --data, the accuracy of each engine
+    is measured too.
 
     Example: prunus bench model.prunus --threads 1 --plot bench.png
     """
-    from prunus.verbs.bench import rounds_watched_by
+    from prunus.verbs.bench import rounds_watched_by, watched_by
 
     with (
         measuring("timing") as watch,
+        watched_by(watch),
         rounds_watched_by(lambda count, done, total: watch("timing with", plural(count, "thread"), done, total)),
     ):
-        results = prunus.bench(model, threads, domain or (), batch, rounds)
-    lines = [f"{engine} was not timed: {reason}" for engine, reason in results.missing.items()]
+        results = prunus.bench(model, threads, domain or (), batch, rounds, data)
+    lines = [f"{engine_title(engine)} was not timed: {reason}" for engine, reason in results.missing.items()]
     if not explain and results.gains:
         lines.append("--explain says what is counted.")
     if explain:
@@ -96,6 +104,8 @@ def bench(
             f"median ms, p95 ms: one image; images/s: in batches of {results.batch}",
             "ONNX: in ONNX Runtime; speed-up: over ONNX dense",
             "of ideal: speed-up divided by the reduction in multiply-accumulates",
+            "int8: static quantization by ONNX Runtime (U8S8, per channel)"
+            + ("; without --data only of the dense network" if data is None else ""),
         )
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     lines.append(f"{results.machine}; Prunus on {results.prunus_engine}; {versions}")
@@ -113,21 +123,31 @@ def _speeds(results: Benchmark, threads: int) -> PlainTable:
     title = f"{results.model} ({results.backbone}, {results.image_size} px), {setting}"
     table = make_table(SPEED_COLUMNS, title, left=("domain",), gap=1)
     gains = {gain.domain: gain for gain in results.gains if gain.threads == threads}
-    for speed in results.speeds:
-        if speed.threads != threads:
-            continue
+    speeds = [speed for speed in results.speeds if speed.threads == threads]
+    for speed in speeds:
         gain = gains.get(speed.domain or "") if speed.engine == "Prunus" else None
         times = (_short(speed.latency.median_ms), _short(speed.latency.p95_ms), f"{speed.images_per_second:,.0f}")
         earned = (f"{gain.speed_up:.2f} x", percent(gain.realised, 0)) if gain else ("", "")
-        table.add_row(speed.engine, speed.domain or "", *times, *earned)
-    if not gains:  # nothing to compare with
-        del table.columns[-2:]
-    if gains:
-        mean_speed_up = sum(gain.speed_up for gain in gains.values()) / len(gains)
-        mean_realised = sum(gain.realised for gain in gains.values()) / len(gains)
+        right = "" if speed.accuracy is None else percent(speed.accuracy, 2)
+        table.add_row(engine_title(speed.engine), speed.domain or "", *times, *earned, right)
+    accuracies = mean_accuracies(speeds)
+    if gains or accuracies:
         table.add_section()
-        table.add_row("Prunus", "mean", "", "", "", f"{mean_speed_up:.2f} x", percent(mean_realised, 0))
+    for engine in dict.fromkeys([*(["Prunus"] if gains else []), *accuracies]):
+        right = percent(accuracies[engine], 2) if engine in accuracies else ""
+        means = _mean_gains(list(gains.values())) if engine == "Prunus" else ("", "")
+        table.add_row(engine_title(engine), "mean", "", "", "", *means, right)
+    if not accuracies:
+        del table.columns[-1]
+    if not gains:  # nothing to compare with
+        del table.columns[5:7]
     return table
+
+
+def _mean_gains(gains: Sequence[Gain]) -> tuple[str, str]:
+    if not gains:
+        return "", ""
+    return f"{mean(gain.speed_up for gain in gains):.2f} x", percent(mean(gain.realised for gain in gains), 0)
 
 
 def _short(milliseconds: float) -> str:
@@ -148,6 +168,8 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     say(f"{model}: {inspection.backbone}, {inspection.dtype}, {plural(len(domains), 'domain')}")
     if inspection.source:
         console.print(plain_text(f"source (the backbone was pretrained on it): {inspection.source}"))
+    for line in inspection.eight_bits.in_words() if inspection.eight_bits else ():
+        console.print(plain_text(line))
     titles = _titles([shown(name) for name in domains], console.width)
     if titles != domains:
         named = ", ".join(f"{title} {name}" for title, name in zip(titles, domains, strict=True))
@@ -218,7 +240,7 @@ def report(
         say(f"measured: {name} (wrote {' and '.join(files)})")
     for name, reason in written.left_out.items():
         say(f"left out: {name}: {reason}")
-    size = megabytes(written.page.stat().st_size)
+    size = file_size(written.page.stat().st_size)
     own = [name for name in written.runs if name.rpartition("/")[0] not in written.runs]
     beside = ", with frozen features" if len(own) < len(written.runs) else ""
     say(f"{written.page}: {plural(len(own), 'run')}{beside}, {size}; open it in a browser")

@@ -18,7 +18,7 @@ from prunus.errors import install_command
 from prunus.measure.score import FEATURE
 from prunus.names import shown
 from prunus.progress.training import TrainingProgress
-from prunus.report.tables import megabytes, percent, results_view
+from prunus.report.tables import file_size, percent, results_view
 from prunus.run_folder import RunFolder
 from prunus.terminal import plain_console, plain_text
 
@@ -72,8 +72,9 @@ def _beside_others(results: Demonstration) -> PlainTable:
     rows |= {f"{stored.title} *": stored.results for stored in results.stored}
     table = make_table(("", "mean accuracy", "kernels of all domains", "computation", "to store"))
     for title, row in rows.items():
-        shares = (row.mean_accuracy, row.union, row.macs_ratio)
-        table.add_row(title, *map(percent, shares), megabytes(row.model_bytes or row.stored_bytes))
+        kernels = percent(row.union) + (" (over budget)" if row.over_budget else "")
+        size = file_size(row.model_bytes or row.stored_bytes)
+        table.add_row(title, percent(row.mean_accuracy), kernels, percent(row.macs_ratio), size)
     return table
 
 
@@ -84,7 +85,7 @@ def _commands(stored: Sequence[StoredResult]) -> list[str]:
 def _summary(results: Demonstration) -> Text:
     gain = 100 * (results.mean_accuracy - results.baselines[FEATURE].mean_accuracy)
     return Text.from_markup(  # numbers only
-        f"One file of {megabytes(results.model_bytes)} serves all {len(results.domains)} domains with "
+        f"One file of {file_size(results.model_bytes)} serves all {len(results.domains)} domains with "
         f"[bold]{percent(results.params_ratio, 0)}[/] of the backbone's parameters and "
         f"[bold]{percent(results.macs_ratio, 0)}[/] of its computation per image. It is "
         f"[bold]{abs(gain):.1f} points[/] {'more' if gain >= 0 else 'less'} accurate than the backbone's frozen "

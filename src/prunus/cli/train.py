@@ -13,14 +13,14 @@ import typer
 import prunus
 from prunus.amounts import plural
 from prunus.cli.options import AsJson, Device, NoCache, Overrides
-from prunus.cli.output import make_table, say, show, tell, waiting
+from prunus.cli.output import make_table, measuring, say, show, tell, waiting
 from prunus.cli.wording import on_command_line
 from prunus.errors import BudgetWarning, RecipeError
 from prunus.measure.budget import in_words
 from prunus.progress.training import TrainingProgress
 from prunus.recipes import load_stored_recipe
 from prunus.report.plan import plan_view
-from prunus.report.tables import megabytes, percent
+from prunus.report.tables import file_size, percent
 from prunus.run_folder import RunFolder
 from prunus.terminal import plain_console
 
@@ -136,7 +136,13 @@ def prune(
     out: Annotated[Path, typer.Option(help="Model file to write.")] = Path("model.prunus"),
     dtype: Annotated[
         str | None,
-        typer.Option(help="Type of the stored weights: float32, float16 or bfloat16.", show_default="the recipe's"),
+        typer.Option(
+            help="Type of the stored weights: float32, float16, bfloat16 or int8.", show_default="the recipe's"
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the domains by name, whose images int8 needs.", show_default="as trained"),
     ] = None,
 ) -> None:
     """Remove every kernel that no domain uses and write one model file.
@@ -145,20 +151,23 @@ def prune(
     """
     from prunus.bundle.file import read_bundle
     from prunus.measure.bundle_cost import bundle_costs
-    from prunus.verbs.prune import find_problems, limits_of_file
+    from prunus.measure.inspection import eight_bits_of
+    from prunus.verbs.prune import find_problems, limits_of_file, watched_by
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), measuring(f"pruning {run}") as watch, watched_by(watch):
         warnings.simplefilter("ignore", BudgetWarning)  # printed below
-        path = prunus.prune(run, out, cast("DType | None", dtype))  # any other is refused
+        path = prunus.prune(run, out, cast("DType | None", dtype), data)  # any other is refused
     bundle = read_bundle(path)
     costs = bundle_costs(bundle)
     kept = sum(layer.union for layer in costs.layers)
     tell(
-        f"{path}: {megabytes(path.stat().st_size)} for {plural(len(bundle.domains), 'domain')} "
+        f"{path}: {file_size(path.stat().st_size)} for {plural(len(bundle.domains), 'domain')} "
         f"({', '.join(bundle.domains)}), "
         f"{percent(costs.union())} of the kernels kept ({kept:,} of {costs.num_kernels():,}), {bundle.dtype}; "
-        f"the dense backbone alone has {megabytes(bundle.manifest.dense_bytes)}"
+        f"the dense backbone alone has {file_size(bundle.manifest.dense_bytes)}"
     )
+    if eight_bits := eight_bits_of(bundle):
+        tell(*eight_bits.in_words())
     limits = limits_of_file(path)
     if limits and all(limit.kept for limit in limits):
         say(f"budget kept: {in_words(limits)}")
@@ -244,7 +253,7 @@ def _show_change(path: Path, before: int | None) -> None:
     size = path.stat().st_size
     change = "" if before is None else f" ({size - before:+,} bytes)"
     names = ", ".join(bundle.domains)
-    say(f"{path}: {megabytes(size)}{change} for {plural(len(bundle.domains), 'domain')} ({names})")
+    say(f"{path}: {file_size(size)}{change} for {plural(len(bundle.domains), 'domain')} ({names})")
 
 
 def pretrain(

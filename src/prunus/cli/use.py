@@ -139,11 +139,12 @@ def export(
 
     Example: prunus export model.prunus --onnx onnx
     """
-    from prunus.onnx.files import LABELS, TOLERANCE, weights_file
+    from prunus.onnx.files import LABELS, promise, weights_file
     from prunus.onnx.model import OPSET
 
+    predictor = prunus.Predictor(model)
     with waiting("exporting and comparing"):
-        written = prunus.export(model, onnx, single)
+        written = prunus.export(predictor, onnx, single)
     import onnxruntime  # installed, or the export would have failed
 
     for path in written:
@@ -152,10 +153,7 @@ def export(
         say(f"{weights}: {file_size(weights.stat().st_size)}, weights")
     labels = written[0].with_name(LABELS)
     say(f"{labels}: {file_size(labels.stat().st_size)}, domains, classes and image preparation")
-    tell(
-        f"Opset {OPSET}. Checked with ONNX Runtime {onnxruntime.__version__}: the logits are those of {model} "
-        f"to within {TOLERANCE:g} of the largest."
-    )
+    tell(f"Opset {OPSET}. Checked with ONNX Runtime {onnxruntime.__version__}: {promise(predictor.bundle)}.")
 
 
 def card(

@@ -143,6 +143,8 @@ def _entry(recipe: Recipe, name: str, settings: Values, budget: JsonValue, grid:
         sharing = {"weight": recipe.sharing.weight} | sharing
     if "granularity" not in METHODS[name].options.model_fields:
         del content["granularity"]
+    if not METHODS[name].packable:
+        content["training"].pop("quantize", None)
     content |= {"method": {"name": name, **values}, "sharing": sharing}
     if budget is not None:
         content["budget"] = budget

@@ -42,6 +42,7 @@ class DomainParts:
 
 def add_domain(bundle: Bundle, name: str, parts: DomainParts) -> Bundle:
     """Return a bundle with one more domain, the last one, or with another domain in place of one of the same name."""
+    check_floats(bundle)
     if parts.entry.preprocess.size != bundle.manifest.image_size:
         raise BundleError(
             f"domain {name!r} has images of {parts.entry.preprocess.size} pixels, but the model takes "
@@ -65,7 +66,17 @@ def remove_domain(bundle: Bundle, name: str) -> Bundle:
     masks = {domain: _masks(bundle, domain) for domain in domains}
     tensors = _tensors(bundle, domains)
     arrays = _convolutions(bundle, masks, {}) | _norms(bundle, tensors) | _heads(bundle, domains)
+    arrays |= _scales(bundle, domains)
     return Bundle(bundle.manifest.model_copy(update={"domains": domains}), arrays)
+
+
+def check_floats(bundle: Bundle) -> None:
+    """Refuse to add a domain to an 8-bit bundle: what is learned on rounded weights would have to be rounded again."""
+    if bundle.dtype == "int8":
+        raise BundleError(
+            "a domain cannot be added to an 8-bit model file; add it to the float file of the same run, which is "
+            "written with: prunus.prune('RUN', 'model.prunus', dtype='float32')"
+        )
 
 
 def _masks(bundle: Bundle, domain: str) -> dict[str, Bools]:
@@ -120,5 +131,12 @@ def _norms(bundle: Bundle, tensors: Mapping[str, Mapping[TensorKey, Floats]]) ->
 
 
 def _heads(bundle: Bundle, domains: Mapping[str, DomainEntry]) -> dict[str, Array]:
-    names = [f"head/{domain}/{role}" for domain in domains for role in ("weight", "bias")]
+    names = [f"head/{domain}/{role}" for domain in domains for role in ("weight", "bias", "scale")]
+    return {name: bundle.arrays[name] for name in names if name in bundle.arrays}
+
+
+def _scales(bundle: Bundle, domains: Mapping[str, DomainEntry]) -> dict[str, Array]:
+    """Return the scales of an 8-bit bundle: of its layers, and of the values of some domains."""
+    names = [f"scale/{layer}" for layer in bundle.manifest.convs]
+    names += [f"coding/{domain}/{role}" for domain in domains for role in ("scale", "zero")]
     return {name: bundle.arrays[name] for name in names if name in bundle.arrays}

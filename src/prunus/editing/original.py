@@ -1,7 +1,10 @@
 """The network that a model file was made from."""
 
+from pydantic import ValidationError
+
 from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice
+from prunus.editing.provenance import recorded_recipe
 from prunus.errors import BackboneError
 from prunus.images import Preprocess
 
@@ -14,10 +17,11 @@ def original_choice(bundle: Bundle, weights: str | None = None) -> BackboneChoic
     Args:
         weights: the file of its weights (default: what the model file records, if that is the same on every machine).
     """
-    recorded = bundle.manifest.provenance.get("recipe", {}).get("backbone")
-    if recorded is None:
-        raise BackboneError("the model file does not record which backbone it was made from")
-    choice = BackboneChoice.model_validate(recorded)
+    recipe = recorded_recipe(bundle.manifest.provenance)
+    try:
+        choice = BackboneChoice.model_validate(None if recipe is None else recipe.get("backbone"))
+    except ValidationError:
+        raise BackboneError("the model file does not record which backbone it was made from") from None
     if weights in (None, PRETRAINED) and choice.weights != PRETRAINED:
         raise BackboneError(
             f"the model file was made from {choice.name} with the weights {choice.weights}; "
@@ -37,10 +41,10 @@ def check_original(bundle: Bundle, choice: BackboneChoice, fingerprint: str) -> 
 
 def common_preprocess(bundle: Bundle) -> Preprocess:
     """Return the preprocessing of a domain that has none of its own, or else that of the first domain."""
-    recipe = bundle.manifest.provenance.get("recipe", {})
+    recipe = recorded_recipe(bundle.manifest.provenance) or {"domains": ()}
     own = {
-        choice.get("name")
-        for choice in recipe.get("domains", ())
+        choice["name"]
+        for choice in recipe["domains"]
         if choice.get("statistics") == "own" or choice.get("resize") or choice.get("fit", "crop") != "crop"
     }
     entries = bundle.manifest.domains

@@ -1,6 +1,7 @@
 """What a model file records of the domains that were added to it and removed from it."""
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 from prunus.bundle.manifest import Provenance
@@ -24,34 +25,32 @@ def record_addition(provenance: Provenance, name: str, own: Provenance, grown: f
     (choice,) = own["recipe"]["domains"]
     entry = {key: own[key] for key in RECORDED if key in own}
     rest = record_removal(provenance, name)
-    if "recipe" not in rest:
-        return rest | {ADDED: rest.get(ADDED, {}) | {name: entry}}
-    before = provenance["recipe"]
+    before, after = recorded_recipe(provenance), recorded_recipe(rest)
+    if before is None or after is None:
+        return rest | {ADDED: _added(rest) | {name: entry}}
     names = [domain["name"] for domain in before["domains"]]
-    recipe = {key: value for key, value in rest["recipe"].items() if key not in ("benchmark", "root")}
+    recipe = {key: value for key, value in after.items() if key not in ("benchmark", "root")}
     domains = [*recipe["domains"]]
     place = names.index(name) if name in names else len(names)
-    domains.insert(place, choice | ({"source": True} if name == _source(provenance) else {}))
+    domains.insert(place, choice | ({"source": True} if name == _source(before) else {}))
     if grown and (raised := _raised(recipe, grown)):
         entry[GROWN] = raised
         recipe |= _with_kernels(recipe, raised)
     if (limit := _macs(before).get(name)) is not None:
         recipe["budget"] = _table(recipe) | {"macs": _macs(recipe) | {name: limit}}
-    return rest | {"recipe": recipe | {"domains": domains}, ADDED: rest.get(ADDED, {}) | {name: entry}}
+    return rest | {"recipe": recipe | {"domains": domains}, ADDED: _added(rest) | {name: entry}}
 
 
 def record_removal(provenance: Provenance, name: str) -> Provenance:
     """Record that a domain is gone: the recipe and the additions do not name it, and the budget has none of its own."""
-    changed: Provenance = dict(provenance)
-    added = dict(changed.pop(ADDED, {}))
-    grown = added.pop(name, {}).get(GROWN, 0.0)
-    changed |= {ADDED: added} if added else {}
-    if "recipe" not in changed:
+    added = _added(provenance)
+    grown = added.pop(name, {}).get(GROWN)
+    changed = {key: value for key, value in provenance.items() if key != ADDED} | ({ADDED: added} if added else {})
+    before = recorded_recipe(provenance)
+    if before is None:
         return changed
-    recipe = changed["recipe"] | {
-        "domains": [domain for domain in changed["recipe"]["domains"] if domain["name"] != name]
-    }
-    if grown:
+    recipe = before | {"domains": [domain for domain in before["domains"] if domain["name"] != name]}
+    if isinstance(grown, float) and "kernels" in _table(recipe):
         recipe |= _with_kernels(recipe, -grown)
     if name in (macs := _macs(recipe)):
         left = {key: value for key, value in macs.items() if key != name}
@@ -60,10 +59,27 @@ def record_removal(provenance: Provenance, name: str) -> Provenance:
     return changed | {"recipe": recipe}
 
 
-def _source(provenance: Provenance) -> str | None:
+def recorded_recipe(provenance: Provenance) -> Content | None:
+    """Return the recipe of a provenance; None if it has none, or one of another shape: files from elsewhere may."""
+    recipe = provenance.get("recipe")
+    domains = recipe.get("domains") if isinstance(recipe, dict) else None
+    if not isinstance(recipe, dict) or not isinstance(domains, list):
+        return None
+    named = all(isinstance(domain, dict) and isinstance(domain.get("name"), str) for domain in domains)
+    kernels, macs = (_table(recipe).get(key) for key in ("kernels", "macs"))
+    limits = isinstance(kernels, (int, float, NoneType)) and isinstance(macs, (int, dict, NoneType))
+    return recipe if named and limits else None
+
+
+def _added(provenance: Provenance) -> dict[str, Content]:
+    """Return what a provenance records of added domains, without entries of another shape."""
+    added = provenance.get(ADDED)
+    return {name: entry for name, entry in added.items() if isinstance(entry, dict)} if isinstance(added, dict) else {}
+
+
+def _source(recipe: Mapping[str, Any]) -> str | None:
     """Return the domain that the backbone was pretrained on."""
-    choices = provenance.get("recipe", {}).get("domains", ())
-    return next((choice["name"] for choice in choices if choice.get("source")), None)
+    return next((choice["name"] for choice in recipe["domains"] if choice.get("source") is True), None)
 
 
 def _table(recipe: Mapping[str, Any]) -> Content:

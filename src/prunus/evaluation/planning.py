@@ -24,6 +24,7 @@ from prunus.methods.costs import dense_costs, network_costs
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.recipes import with_absolute_paths
 from prunus.timing.dense import why_not_a_file
+from prunus.training.findings import larger_than_dense
 from prunus.training.planning import check_recipe
 from prunus.training.promise import make_keeper, with_own_norms
 from prunus.training.settling import settled
@@ -37,6 +38,7 @@ PENALTY = (
     "method {name!r} has a penalty instead of a limit, so the size of the file is known only after training; "
     'kernels, weights and MACs are those before pruning; use method = "exact" to keep a budget exactly'
 )
+SMALLER = ("set a smaller budget", 'set dtype = "float16"')
 NO_BUDGET = "method {name!r} has no budget, so no kernel is removed"
 NO_FILE = "no model file can hold this network, so its kernels are counted instead ({reason})"
 
@@ -68,7 +70,7 @@ def plan_recipe(recipe: Recipe) -> Plan:
     identity = _identity(recipe, backbone, domains)
     net = with_own_norms(adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options))
     keeper = make_keeper(net, backbone, identity)
-    measured = _shrunk(keeper, recipe) if keeper else _unpruned(net, backbone, recipe)
+    measured = _shrunk(keeper, recipe, net.dense_bytes()) if keeper else _unpruned(net, backbone, recipe)
     dense = dense_costs(backbone)
     usage = measured.usage
     return Plan(
@@ -129,7 +131,7 @@ def _preprocess(backbone: Backbone, choice: DomainChoice) -> Preprocess:
     return preprocess.model_copy(update=own)
 
 
-def _shrunk(keeper: Keeper, recipe: Recipe) -> _Measured:
+def _shrunk(keeper: Keeper, recipe: Recipe, dense_bytes: int) -> _Measured:
     keeper.finish()
     meter, open_DM = keeper.meter(), keeper.pool.open_DM
     usage = meter.usage(open_DM)
@@ -139,7 +141,8 @@ def _shrunk(keeper: Keeper, recipe: Recipe) -> _Measured:
         return _Measured(usage, {}, limits, (NO_FILE.format(reason=reason), CHOSEN_LATER))
     bundle = meter.bundle(open_DM)
     parts = titled_parts(bundle_parts(bundle, recipe.dtype), usage.bytes)
-    return _Measured(usage, parts, limits, (*keeper.emptied(), CHOSEN_LATER))
+    larger = larger_than_dense(usage.bytes, dense_bytes, SMALLER)
+    return _Measured(usage, parts, limits, (*keeper.emptied(), *larger, CHOSEN_LATER))
 
 
 def _unpruned(net: MultiDomainNet, backbone: Backbone, recipe: Recipe) -> _Measured:

@@ -29,6 +29,11 @@ def watched_by(watch: Watch) -> Iterator[None]:
         _WATCH.reset(token)
 
 
+def watching() -> Watch:
+    """Return what to call while something is measured."""
+    return _WATCH.get()
+
+
 def decoding() -> Callable[[str, int, int], None]:
     """Return what to call while the images of a domain are decoded."""
     return partial(_WATCH.get(), "decoding")

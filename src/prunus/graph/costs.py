@@ -9,7 +9,7 @@ output's pixels, or the input's divided by the stride if those are more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import ceil, gcd, prod
@@ -38,8 +38,12 @@ MAC, WINDOW_NUMBER, DEPTHWISE_NUMBER, POOLED_NUMBER = 0.25, 10, 4, 3
 SPLIT_NUMBER, READ_NUMBER, DENSE_WEIGHT, HEAD_NUMBER = 20, 3, 20, 4
 CHEAP, CURVED, COSTLY = 8, 20, 40
 ACTIVATION = dict.fromkeys(("elu", "silu", "sigmoid", "tanh", "gelu_tanh"), CURVED) | {"gelu": COSTLY, "mish": COSTLY}
+INTEGER_STEP, INTEGER_ROW, INTEGER_FACTOR = 500_000, 50_000, 60  # of 8 bits: an operation; for a domain; a channel
+CODED_KERNEL, CODED_USE = 60, 10
+EXACT = 2  # times as long and as large in numpy, which computes exact sums in double precision
 
 # bytes
+FACTOR_BYTES, TABLE_BYTES, CODED_KERNEL_BYTES = 48, 512, 40
 BASE_BYTES, VALUE_BYTES, ARRAY_BYTES, OPERATION_BYTES = 30_000_000, 160, 1_500, 3_000
 
 
@@ -53,6 +57,7 @@ class Claims:
         kept: the kept kernels of each layer.
         index_bytes: what decoding the largest index takes.
         has_ones: whether convolutions have kernels over ones, which engines prepare for each domain.
+        integers: the operations that compute with 8-bit integers.
     """
 
     data_bytes: int
@@ -63,6 +68,7 @@ class Claims:
     kept: Mapping[str, int]
     index_bytes: int
     has_ones: bool
+    integers: Collection[int] = ()
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,8 @@ def file_cost(graph: Graph, shapes: Sequence[Shape], claims: Claims) -> Cost:
         operation_cost(operation, sources, shape, claims)
         for operation, sources, shape in zip(graph, inputs, shapes[1:], strict=True)
     ]
+    costs += [integer_cost(graph[number], inputs[number], shapes[number + 1], claims) for number in claims.integers]
+    exact = EXACT if claims.integers else 1
     weights = {operation.layer: _weights(operation) for operation in graph if isinstance(operation, Conv)}
     load = (
         claims.values * VALUE
@@ -124,12 +132,15 @@ def file_cost(graph: Graph, shapes: Sequence[Shape], claims: Claims) -> Cost:
     )
     load_bytes = BASE_BYTES + claims.values * VALUE_BYTES + claims.arrays * ARRAY_BYTES + len(graph) * OPERATION_BYTES
     head = claims.classes * prod(shapes[-1])
-    dense_bytes = FLOAT * sum(weights.values())
+    dense_bytes = exact * FLOAT * sum(weights.values())
     copies = min(max(MAX_CACHED_BYTES, dense_bytes), claims.domains * dense_bytes) + 3 * FLOAT * max(weights.values())
-    values_bytes = max(_native_bytes(graph, shapes, inputs), _numpy_bytes(graph, shapes, inputs))
+    values_bytes = max(_native_bytes(graph, shapes, inputs), _numpy_bytes(graph, shapes, inputs)) * exact
     return Cost(
         load / 1e9 + sum(cost.load_seconds for cost in costs),
-        load_bytes + claims.data_bytes + claims.index_bytes + sum(cost.load_bytes for cost in costs),
+        load_bytes
+        + claims.data_bytes
+        + max(claims.index_bytes, _largest_coded_layer(graph, claims))
+        + sum(cost.load_bytes for cost in costs),
         (sum(weights.values()) * DENSE_WEIGHT + head * HEAD_NUMBER) / 1e9 + sum(cost.image_seconds for cost in costs),
         BASE_BYTES + claims.data_bytes + copies + values_bytes + 2 * FLOAT * head,
     )
@@ -144,6 +155,31 @@ def operation_cost(operation: Operation, inputs: Sequence[Shape], shape: Shape, 
     if isinstance(operation, Pool):
         return cost + _pool_cost(operation, inputs[0], shape)
     return cost + _conv_cost(operation, inputs[0], shape, claims) if isinstance(operation, Conv) else cost
+
+
+def integer_cost(operation: Operation, inputs: Sequence[Shape], shape: Shape, claims: Claims) -> Cost:
+    """Return what it adds that an operation computes with 8-bit integers."""
+    rows = claims.domains * len(inputs)
+    factors = claims.domains * shape[0]
+    load = INTEGER_STEP + rows * INTEGER_ROW + factors * INTEGER_FACTOR
+    if isinstance(operation, Conv):
+        kept = claims.kept[operation.layer]
+        load += (kept + prod(operation.channels)) * CODED_KERNEL + claims.domains * kept * CODED_USE
+    image = (EXACT - 1) * operation_cost(operation, inputs, shape, claims).image_seconds
+    return Cost(load / 1e9, rows * TABLE_BYTES + factors * FACTOR_BYTES, image_seconds=image)
+
+
+def _largest_coded_layer(graph: Graph, claims: Claims) -> int:
+    """Return the bytes that summing up the weights of one layer takes."""
+    layers = [graph[number] for number in claims.integers]
+    return max(
+        (
+            8 * prod(conv.channels) + CODED_KERNEL_BYTES * claims.kept[conv.layer]
+            for conv in layers
+            if isinstance(conv, Conv)
+        ),
+        default=0,
+    )
 
 
 def lattice(operation: Conv | Pool, source: Shape, shape: Shape) -> tuple[int, int, int]:

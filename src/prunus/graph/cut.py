@@ -24,9 +24,15 @@ def cut(network: GraphNetwork) -> GraphNetwork:
     return cut_with_channels(network)[0]
 
 
-def cut_with_channels(network: GraphNetwork) -> tuple[GraphNetwork, dict[str, Channels]]:
-    """Return the cut network, and the channels of every layer that are left."""
-    cutting = _Cutting(network)
+def cut_with_channels(
+    network: GraphNetwork, flow: ChannelFlow | None = None
+) -> tuple[GraphNetwork, dict[str, Channels]]:
+    """Return the cut network, and the channels of every layer that are left.
+
+    Args:
+        flow: what is known about the network's channels; by default, what follows from its numbers as floats.
+    """
+    cutting = _Cutting(network, flow or ChannelFlow(network))
     nodes = tuple(cutting.node(number, node) for number, node in enumerate(network.nodes))
     return GraphNetwork(nodes, network.image_size, cutting.weights, cutting.masks, cutting.heads()), cutting.channels
 
@@ -34,9 +40,9 @@ def cut_with_channels(network: GraphNetwork) -> tuple[GraphNetwork, dict[str, Ch
 class _Cutting:
     """A network that is being cut, and the convolutions that are cut so far."""
 
-    def __init__(self, network: GraphNetwork) -> None:
+    def __init__(self, network: GraphNetwork, flow: ChannelFlow) -> None:
         self.network = network
-        self.flow = ChannelFlow(network)
+        self.flow = flow
         self.weights: dict[str, Floats] = {}
         self.masks: dict[str, Bools] = {}
         self.channels: dict[str, Channels] = {}

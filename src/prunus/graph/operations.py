@@ -7,7 +7,8 @@ a network or a model file holds them.
 
 To add an operation, declare its class here and add it to `OPERATIONS`. Then add a row to five tables: `RULES` of
 `lowering/table.py`, `TORCH` of `torch_graph/operations.py`, `NUMPY` of `graph/compute.py`, `STEPS` of
-`runtime/native_engine.py` and `NODES` of `onnx/nodes.py`.
+`runtime/native_engine.py` and `NODES` of `onnx/nodes.py`. In 8-bit files it then computes with floats, until it has a
+row in `RULES` of `bundle/eight_bits/rules.py` and in `INTEGER` of `integers/program.py`.
 """
 
 from __future__ import annotations

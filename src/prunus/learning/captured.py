@@ -38,6 +38,7 @@ class StepRunner:
         self._graphs: dict[tuple[int, int], _Captured | None] = {}  # (domain, batch size); None: seen once
         self.pinned = learner.net.device.type == "cuda"  # inputs in pinned memory arrive while the host goes on
         self.captures = learner.recipe.training.cuda_graphs and self.pinned
+        self._was_rounding = False
         self._pool = torch.cuda.graph_pool_handle() if self.captures else None
 
     def run(self, parts: Sequence[tuple[int, int]], drawn: Sequence[Inputs], factor: float) -> None:
@@ -46,6 +47,9 @@ class StepRunner:
         Args:
             parts: the domains of the step, each with the number of images of all processes.
         """
+        if self._learner.is_rounding != self._was_rounding:
+            self._graphs.clear()  # they were recorded otherwise
+            self._was_rounding = self._learner.is_rounding
         captured = self._captured(parts[0], drawn[0]) if self.captures and len(parts) == 1 else None
         if captured is None:
             batches = [self._batch(part, self._send(inputs)) for part, inputs in zip(parts, drawn, strict=True)]

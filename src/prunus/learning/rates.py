@@ -1,9 +1,11 @@
-"""Learning rate schedules: the factor by which a step scales the recipe's learning rates."""
+"""What changes over a run: the factor by which a step scales the learning rates, and when rounding begins."""
 
 import math
 from collections.abc import Callable
 
 from prunus.config import Schedule, Training
+
+ROUNDED = 0.2  # share of training that rounds to 8 bits, if it is asked for; at least one epoch
 
 
 def rate_factor(training: Training, position: float) -> float:
@@ -11,6 +13,16 @@ def rate_factor(training: Training, position: float) -> float:
     if position < training.warmup_epochs:
         return position / training.warmup_epochs
     return SCHEDULES[training.schedule](training, position)
+
+
+def rounding_start(training: Training, until: float) -> float:
+    """Return the epochs before the first step that rounds to 8 bits.
+
+    Args:
+        until: share of training after which the pool of kernels stays as it is.
+    """
+    epochs = training.num_epochs
+    return max(until * epochs, epochs - max(1.0, ROUNDED * epochs))
 
 
 def _step(training: Training, position: float) -> float:

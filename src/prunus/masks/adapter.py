@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from prunus.backbone.probe import Probe
 
 Branch = Callable[[Tensor, Tensor], Tensor]  # a layer's input and output -> what the next layer sees
+Entrance = Callable[[Tensor], Tensor]  # a layer's input -> what the layer sees
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class Adapter(nn.Module):
 
     def branches(self, domain: int) -> dict[str, Branch]:
         """Return what a domain computes in parallel to layers, by layer name."""
+        return {}
+
+    def entrances(self, domain: int) -> dict[str, Entrance]:
+        """Return what a domain does to the inputs of layers, by layer name."""
         return {}
 
     def computing(self) -> AbstractContextManager[object]:

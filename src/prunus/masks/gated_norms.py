@@ -10,14 +10,16 @@ from typing_extensions import override
 from prunus.backbone.norms_after import norms_after
 from prunus.backbone.zoo import Backbone
 from prunus.masks.layer_copies import DomainNorms
-from prunus.masks.layout import COARSE, SwitchLayout, switch_layout
+from prunus.masks.layout import SwitchLayout, switch_layout
 from prunus.masks.switches import Switches
+
+CHANNELS = ("filter", "input_channel")  # granularities that switch whole channels
 
 
 def gated_layout(backbone: Backbone, granularity: str) -> SwitchLayout:
     """Lay out the switches of a backbone, and name the norms that carry those of whole filters."""
     layout = switch_layout(backbone.network, granularity)
-    if granularity not in COARSE:
+    if granularity not in CHANNELS:
         return layout
     after = norms_after(backbone.network, backbone.preprocess.size)
     whole = [conv.name for conv in layout.convs if layout.shape(conv)[1:] == (1, 1, 1)]

@@ -3,14 +3,16 @@
 Legend: O = output channels, I = input channels of one group, M = all switches of a domain.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import prod, sqrt
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from prunus.errors import BackboneError
+from prunus.granularity import BLOCKS, WeightShape, block_grid
 
 UNSUPPORTED = (nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 UNSUPPORTED_NAMES = frozenset({"CondConv2d"})  # timm's: its weights depend on the image
@@ -25,6 +27,11 @@ class ConvShape:
     out_channels: int
     in_channels: int
     kernel: tuple[int, int]
+
+    @property
+    def weight_shape(self) -> WeightShape:
+        """Return the shape of the weights."""
+        return self.out_channels, self.in_channels, *self.kernel
 
     @property
     def num_kernels(self) -> int:
@@ -42,14 +49,7 @@ class ConvShape:
         return self.num_kernels * self.kernel_area
 
 
-# what one switch controls -> the shape of a convolution's switches, which broadcasts to its weights
-GRANULARITIES: dict[str, Callable[[ConvShape], tuple[int, int, int, int]]] = {
-    "kernel": lambda conv: (conv.out_channels, conv.in_channels, 1, 1),
-    "weight": lambda conv: (conv.out_channels, conv.in_channels, *conv.kernel),
-    "filter": lambda conv: (conv.out_channels, 1, 1, 1),
-    "input_channel": lambda conv: (1, conv.in_channels, 1, 1),
-}
-COARSE = ("filter", "input_channel")  # one switch for several kernels
+FINE = ("kernel", "weight")  # one switch for one kernel, or for less
 
 
 @dataclass(frozen=True)
@@ -71,23 +71,31 @@ class SwitchLayout:
 
     def shape(self, conv: ConvShape) -> tuple[int, int, int, int]:
         """Return the shape of a convolution's switches."""
-        return GRANULARITIES[self.granularity](conv)
+        height, width = conv.kernel if self.granularity == "weight" else (1, 1)
+        return *block_grid(self.granularity, conv.weight_shape), height, width
 
     def views(self, row_M: Tensor) -> dict[str, Tensor]:
-        """View a flat row as one tensor per convolution that broadcasts to its weights."""
+        """View a flat row as one tensor per convolution that broadcasts to its weights; blocks of inputs are copied."""
         shapes = [self.shape(conv) for conv in self.convs]
         pieces = torch.split(row_M, [prod(shape) for shape in shapes], dim=-1)
         return {
-            conv.name: piece.reshape(*piece.shape[:-1], *shape)
+            conv.name: self._widened(conv, piece.reshape(*piece.shape[:-1], *shape))
             for conv, piece, shape in zip(self.convs, pieces, shapes, strict=True)
         }
+
+    def _widened(self, conv: ConvShape, view: Tensor) -> Tensor:
+        """Repeat switches for each of their inputs, unless they broadcast to all inputs by themselves."""
+        if view.shape[-3] in (1, conv.in_channels):
+            return view
+        _, inputs = BLOCKS[self.granularity](conv.weight_shape)
+        return view.repeat_interleave(inputs, dim=-3).narrow(-3, 0, conv.in_channels)
 
     def spread(self, rows_DM: Tensor) -> Tensor:
         """Repeat coarse switches for each of their kernels; return finer switches unchanged.
 
         Budgets and sharing losses count kernels and therefore mean the same at every granularity.
         """
-        if self.granularity not in COARSE:
+        if self.granularity in FINE:
             return rows_DM
         views = self.views(rows_DM)
         kernels = [
@@ -102,15 +110,39 @@ class SwitchLayout:
         as large as that of one kernel. Penalties by kernel all have the same sign: their plain sum, n times as large,
         would hide the cross-entropy and turn everything off; their mean would be hidden by it.
         """
-        if self.granularity not in COARSE:
+        if self.granularity in FINE:
             return gradient_DK
         pieces = torch.split(gradient_DK, [conv.num_kernels for conv in self.convs], dim=1)
-        axis = 2 if self.granularity == "filter" else 1
         kernels = [
-            piece.reshape(-1, conv.out_channels, conv.in_channels)
+            self._over_root(conv, self.sums(conv, piece.reshape(-1, conv.out_channels, conv.in_channels)))
             for conv, piece in zip(self.convs, pieces, strict=True)
         ]
-        return torch.cat([piece.sum(axis) / piece.shape[axis] ** 0.5 for piece in kernels], 1)
+        return torch.cat([piece.flatten(1) for piece in kernels], 1)
+
+    def sums(self, conv: ConvShape, kernels_OI: Tensor) -> Tensor:
+        """Sum numbers by kernel over the kernels of each switch: (..., O, I) -> (..., blocks of outputs, of inputs)."""
+        outputs, inputs = BLOCKS[self.granularity](conv.weight_shape)
+        if outputs > 1:
+            kernels_OI = kernels_OI.sum(-2, keepdim=True)  # blocks of several outputs have all
+        if inputs == 1:
+            return kernels_OI
+        whole_OI = pad(kernels_OI, (0, -conv.in_channels % inputs))  # the last block may be shorter
+        return whole_OI.reshape(*whole_OI.shape[:-1], -1, inputs).sum(-1)
+
+    def touching(self, kernels: Mapping[str, Tensor]) -> Tensor:
+        """Return the switches that control any of some kernels: convolution -> (O, I) booleans becomes a flat row."""
+        return torch.cat([self.sums(conv, kernels[conv.name].long()).flatten() > 0 for conv in self.convs])
+
+    def num_kernels(self, conv: ConvShape) -> Tensor:
+        """Count the kernels of each switch of a convolution."""
+        return self.sums(conv, torch.ones(conv.out_channels, conv.in_channels, dtype=torch.long))
+
+    def _over_root(self, conv: ConvShape, sums: Tensor) -> Tensor:
+        outputs, inputs = BLOCKS[self.granularity](conv.weight_shape)
+        last = conv.in_channels % inputs
+        if last == 0:
+            return sums / sqrt(outputs * inputs)
+        return torch.cat([sums[..., :-1] / sqrt(outputs * inputs), sums[..., -1:] / sqrt(outputs * last)], -1)
 
 
 def convolutions(network: nn.Module) -> tuple[ConvShape, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import cast
 
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from prunus.errors import UnknownNameError
-from prunus.masks.adapter import Adapter, Branch, LeavesEarly
+from prunus.masks.adapter import Adapter, Branch, Entrance, LeavesEarly
 from prunus.masks.layer_copies import COUNTERS
+from prunus.masks.rounding import Rounding
 from prunus.masks.switches import Switches
 
 
@@ -37,12 +38,13 @@ class MultiDomainNet(nn.Module):
         self.classes = {domain: tuple(names) for domain, names in classes.items()}
         self.adapter_list = nn.ModuleList(adapters)
         self.heads = nn.ModuleList(nn.Linear(num_features, len(names)) for names in classes.values())
+        self.rounding: Rounding | None = None  # part of training, not of what is learned
         self._features = _features
         self.train()
 
     def compile_network(self) -> None:
-        """Compile the backbone, unless a method hooks branches to its layers, which are new in every pass."""
-        if not any(adapter.branches(0) for adapter in self.adapters):
+        """Compile the backbone, unless something is hooked to its layers, which is new in every pass."""
+        if self.rounding is None and not any(adapter.branches(0) for adapter in self.adapters):
             self._features = torch.compile(_features)
 
     @property
@@ -76,11 +78,21 @@ class MultiDomainNet(nn.Module):
         index = self.index(domain)
         current: dict[str, Tensor] = dict(self.network.named_parameters())
         changed: dict[str, Tensor] = {}
-        for adapter in self.adapters:  # each sees what those before it have changed
+        for adapter in self._changing():  # each sees what those before it have changed
             changes = adapter.tensors(index, current)
             changed |= changes
             current |= changes
         return changed
+
+    def _changing(self) -> Iterator[Adapter]:
+        """Yield the adapters in order; kernels are rounded before switches turn them off."""
+        switches = self.switches
+        for adapter in self.adapters:
+            if adapter is switches and self.rounding is not None:
+                yield self.rounding
+            yield adapter
+        if switches is None and self.rounding is not None:
+            yield self.rounding
 
     def forward(self, images: Tensor, domain: str) -> Tensor:
         """Compute the logits of images of one domain."""
@@ -91,8 +103,11 @@ class MultiDomainNet(nn.Module):
         index = self.index(domain)
         try:
             with ExitStack() as stack:
-                for adapter in self.adapters:
+                for adapter in self._changing():
                     stack.enter_context(adapter.computing())
+                    for name, entrance in adapter.entrances(index).items():
+                        layer = self.network.get_submodule(name)
+                        stack.enter_context(layer.register_forward_pre_hook(_as_pre_hook(entrance)))
                     for name, branch in adapter.branches(index).items():
                         layer = self.network.get_submodule(name)
                         stack.enter_context(layer.register_forward_hook(_as_hook(branch)))  # removed on exit
@@ -123,6 +138,10 @@ class MultiDomainNet(nn.Module):
 def _features(network: nn.Module, tensors: Mapping[str, Tensor], images: Tensor) -> Tensor:
     features: Tensor = functional_call(network, dict(tensors), (images,))
     return features
+
+
+def _as_pre_hook(entrance: Entrance):  # type: ignore[no-untyped-def]  # noqa: ANN202  # torch's hooks are untyped
+    return lambda _module, inputs: (entrance(inputs[0]), *inputs[1:])
 
 
 def _as_hook(branch: Branch):  # type: ignore[no-untyped-def]  # noqa: ANN202  # torch's hooks are untyped

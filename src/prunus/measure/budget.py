@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from prunus.amounts import write_bytes, write_count
 from prunus.arrays import DType
+from prunus.measure.cost import CostReport
 from prunus.measure.result import Result, Share
 
+TOGETHER = "all domains together"
+ROUNDING = 1e-9  # 0.29 * 100 is a little less than 29
 Unit = Literal["kernels", "weights", "bytes", "macs"]
 # how to write an amount, and what follows it
 WRITTEN: dict[Unit, tuple[Callable[[int], str], str]] = {
@@ -59,9 +63,70 @@ class LimitUse(Result):
 
 
 def in_words(limits: Iterable[LimitUse]) -> str:
-    """Write what is used of every limit; of several domains, the one that uses most of its own."""
-    most = {limit.name: limit for limit in sorted(limits, key=lambda limit: limit.share)}
-    return ", ".join(str(most[name]) for name in WRITTEN if name in most)
+    """Write what is used of every limit; of domains with the same limit, those above it or the one that uses most."""
+    named: list[LimitUse] = []
+    for lines in _by_unit(limits):
+        over = [limit for limit in lines if not limit.kept]
+        named += lines if _differ(lines) else over or sorted(lines, key=lambda limit: limit.share)[-1:]
+    return ", ".join(map(str, named))
+
+
+def limits_in_words(limits: Iterable[LimitUse]) -> str:
+    """Write every limit without what is used of it, as in "1 MB, 2 M MACs"; one that domains have in common, once."""
+    words: list[str] = []
+    for lines in _by_unit(limits):
+        is_common = len(lines) > 1 and not _differ(lines)
+        for limit in lines[:1] if is_common else lines:
+            owner = f" for {limit.domain}" if limit.domain and not is_common else ""
+            words.append(write_amount(limit.name, limit.limit) + owner)
+    return ", ".join(words)
+
+
+def _by_unit(limits: Iterable[LimitUse]) -> list[list[LimitUse]]:
+    lines = list(limits)
+    groups = ([limit for limit in lines if limit.name == name] for name in WRITTEN)
+    return [group for group in groups if group]
+
+
+def _differ(lines: Sequence[LimitUse]) -> bool:
+    return len({limit.limit for limit in lines}) > 1
+
+
+@dataclass(frozen=True)
+class KernelShare:
+    """The share of the kernels that each domain may use and, if `of_union`, all domains together.
+
+    This is the budget of every method that has a penalty instead of limits, and the only place that decides whether it
+    is kept.
+    """
+
+    share: float
+    of_union: bool
+
+    @classmethod
+    def of(cls, share: float, sharing: str | None) -> KernelShare:
+        """Return the budget of a method with a sharing loss, or without one; only the union loss limits the union."""
+        return cls(share, sharing == "union")
+
+    def limits(self, costs: CostReport) -> tuple[LimitUse, ...]:
+        """Compare a counted model with the budget: each domain, then all of them together where that is limited."""
+        used: dict[str | None, int] = {
+            domain: sum(layer.used[index] for layer in costs.layers) for index, domain in enumerate(costs.domains)
+        }
+        if self.of_union:
+            used[None] = sum(layer.union for layer in costs.layers)
+        most = whole_share(self.share, costs.num_kernels())
+        return tuple(LimitUse.of("kernels", count, most, domain) for domain, count in used.items())
+
+    def exceeded(self, usages: Mapping[str, float], union: float) -> dict[str, float]:
+        """Return what uses more than its share, where only shares are known: in results of earlier versions."""
+        counted = {**usages, TOGETHER: union} if self.of_union else usages
+        return {name: usage for name, usage in counted.items() if usage > self.share + ROUNDING}
+
+
+def whole_share(share: float, total: int) -> int:
+    """Return the largest whole number within a share of a total."""
+    return int(share * total + ROUNDING)
 
 
 class PlannedDomain(Result):

@@ -1,8 +1,10 @@
 """Count the costs of a model file from its packed masks, which is fast for a thousand domains too."""
 
 from collections import Counter
+from math import prod
 
 from prunus.bundle.bundle import Bundle
+from prunus.granularity import block_grid
 from prunus.graph.operations import Conv
 from prunus.measure.cost import CostReport, DomainCost, count_packed_layer
 
@@ -11,7 +13,7 @@ def bundle_costs(bundle: Bundle, has_switches: bool = True, granularity: str = "
     """Count the costs of a bundle, relative to the network before pruning.
 
     A file may count less than the run it was made of: it holds no kernel whose result is never read. Switches are
-    counted as a run has them: one per kernel, filter or input channel of the network before pruning.
+    counted as a run has them: by its granularity, in the network before pruning.
     """
     layers = tuple(
         count_packed_layer(
@@ -26,12 +28,8 @@ def bundle_costs(bundle: Bundle, has_switches: bool = True, granularity: str = "
 
 
 def _num_switches(bundle: Bundle, granularity: str) -> int:
-    shapes = {op.layer: op.was or op.channels for op in bundle.manifest.graph if isinstance(op, Conv)}
-    if granularity == "filter":
-        return sum(outputs for outputs, _ in shapes.values())
-    if granularity == "input_channel":
-        return sum(inputs for _, inputs in shapes.values())
-    return sum(outputs * inputs for outputs, inputs in shapes.values())
+    convs = {op.layer: op for op in bundle.manifest.graph if isinstance(op, Conv)}
+    return sum(prod(block_grid(granularity, (*(op.was or op.channels), *op.kernel))) for op in convs.values())
 
 
 def _bits(bundle: Bundle) -> Counter[str]:
@@ -39,5 +37,7 @@ def _bits(bundle: Bundle) -> Counter[str]:
     bits: Counter[str] = Counter()
     for name, array in bundle.arrays.items():
         kind, owner = name.split("/")[:2]
+        if kind == "head" and name.endswith("/scale"):  # numbers are counted as if they were floats, without scales
+            continue
         bits[kind if kind == "shared" else f"{kind}/{owner}"] += 32 * array.size
     return bits

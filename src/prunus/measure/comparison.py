@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
+from prunus.measure.budget import KernelShare
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
@@ -38,9 +39,10 @@ class ComparisonRow(Result):
         scores: None where there is nothing to compare with.
         seeds: those that were measured; files of earlier versions do not name their seed.
         spread: None with one seed.
+        budget_kept: with every seed; None without a budget, and in files of earlier versions.
     """
 
-    added = ("seeds", "spread")
+    added = ("seeds", "spread", "budget_kept")
 
     name: str
     method: str
@@ -57,11 +59,15 @@ class ComparisonRow(Result):
     seconds: Amount | None = None
     seeds: tuple[int, ...] = ()
     spread: Spread | None = None
+    budget_kept: bool | None = None
 
     @property
     def is_over_budget(self) -> bool:
-        """Return whether some domain uses more kernels than the budget allows."""
-        return self.budget is not None and self.largest_usage > self.budget
+        """Return whether the budget is exceeded; files of earlier versions know shares only."""
+        if self.budget_kept is not None or self.budget is None:
+            return self.budget_kept is False
+        sharing = self.options.get("sharing", self.method)  # methods are called like their sharing losses
+        return bool(KernelShare.of(self.budget, str(sharing)).exceeded({self.name: self.largest_usage}, self.union))
 
     @classmethod
     def of(cls, name: str, results: Evaluation, options: dict[str, JsonValue], scores: Scores | None) -> ComparisonRow:
@@ -115,6 +121,7 @@ def over_seeds(rows: Mapping[int, ComparisonRow]) -> ComparisonRow:
         "largest_usage": max(row.largest_usage for row in rows.values()),
         "seconds": statistics.fmean(times) if times else None,
         "seeds": seeds,
+        "budget_kept": None if first.budget_kept is None else all(row.budget_kept for row in rows.values()),
         "spread": _apply(statistics.stdev, list(rows.values())),
     }
     return ComparisonRow.model_validate(dict(first) | averaged | joined)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
-from prunus.measure.budget import LimitUse
+from prunus.measure.budget import TOGETHER, KernelShare, LimitUse
 from prunus.measure.by_class.confusion import ByClass
 from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
@@ -58,7 +58,8 @@ class Evaluation(Result):
         model_bytes: size of the model file, of a run at the recipe's dtype; None where no file can hold the network.
         stored_bytes: size of everything the domains need, counted by the same rule for all methods.
         budget_kept: whether every limit is kept; None where the method has no budget.
-        limits: every limit and what is used of it; methods other than `exact` limit the kernels of each domain.
+        limits: every limit and what is used of it; methods other than `exact` limit the kernels of each domain and,
+            with the union loss, of all domains together.
         unmeasured: domains without labelled images in this split -> why they were skipped; no mean contains them.
         baselines: other models that were measured with the run for comparison.
         seconds: training time, in the results that a run folder holds.
@@ -113,6 +114,16 @@ class Evaluation(Result):
         accuracies = {name: domain.frozen_accuracy for name, domain in self.domains.items()}
         return {name: accuracy for name, accuracy in accuracies.items() if accuracy is not None}
 
+    def without_pictures(self) -> Evaluation:
+        """Return the same results without the pictures of mistakes, which are long in JSON."""
+        domains = {
+            name: domain.model_copy(update={"by_class": domain.by_class.without_pictures()})
+            if domain.by_class
+            else domain
+            for name, domain in self.domains.items()
+        }
+        return self.model_copy(update={"domains": domains})
+
     @property
     def largest_usage(self) -> float:
         """Return the usage of the domain that uses most."""
@@ -120,8 +131,11 @@ class Evaluation(Result):
 
     @property
     def over_budget(self) -> list[str]:
-        """List the domains that use more than the budget."""
-        return [name for name, domain in self.domains.items() if self.budget and domain.usage > self.budget]
+        """List the domains that exceed the budget, and "all domains together" if they do."""
+        if self.limits or self.budget is None:
+            return list(dict.fromkeys(limit.domain or TOGETHER for limit in self.limits if not limit.kept))
+        usages = {name: domain.usage for name, domain in self.domains.items()}
+        return list(KernelShare.of(self.budget, self.sharing).exceeded(usages, self.union))
 
 
 class StoredResult(Result):

@@ -1,8 +1,17 @@
 """The result of `prunus bench`: how fast a model file runs beside the dense network."""
 
+from collections.abc import Iterable
+
 from pydantic import Field
 
 from prunus.measure.result import Amount, Result, Share
+
+TITLES = {"onnxruntime_int8": "ONNX int8", "openvino_int8": "OpenVINO int8", "openvino_bf16": "OpenVINO bf16"}
+
+
+def engine_title(engine: str) -> str:
+    """Return how tables and plots name an engine."""
+    return TITLES.get(engine, engine)
 
 
 class Timing(Result):
@@ -18,6 +27,7 @@ class Speed(Result):
     Args:
         latency: of one image.
         images_per_second: in batches.
+        accuracy: on the domain's test images, if there were any.
     """
 
     engine: str
@@ -25,6 +35,16 @@ class Speed(Result):
     domain: str | None
     latency: Timing
     images_per_second: Amount
+    accuracy: Share | None = None
+
+
+def mean_accuracies(speeds: Iterable[Speed]) -> dict[str, float]:
+    """Return the mean over the domains of every engine whose accuracy is known."""
+    known: dict[str, list[float]] = {}
+    for speed in speeds:
+        if speed.accuracy is not None:
+            known.setdefault(speed.engine, []).append(speed.accuracy)
+    return {engine: sum(values) / len(values) for engine, values in known.items()}
 
 
 class Gain(Result):

@@ -8,11 +8,11 @@ norms and head.
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
 from pydantic import Field
 
 from prunus.backbone.zoo import Backbone
-from prunus.config import Granularity, Settings
+from prunus.config import Settings
+from prunus.granularity import Granularity
 from prunus.masks.adapter import Adapter
 from prunus.masks.gated_norms import GatedNorms, gated_layout
 from prunus.masks.layer_copies import SharedConvolutions
@@ -23,7 +23,9 @@ from prunus.methods.method import Method
 class Options(Settings):
     """What is trained, and when the pool reaches its final size."""
 
-    granularity: Granularity = Field(default="kernel", description="unit of a switch: kernel, filter or input_channel")
+    granularity: Granularity = Field(
+        default="kernel", description="unit of a switch: kernel, 1x4, filter or input_channel"
+    )
     weights: Literal["trained", "frozen"] = Field(
         default="trained", description="trained: all domains train one copy of the kernels; frozen: the backbone's"
     )
@@ -37,8 +39,7 @@ def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[
     norms = GatedNorms(backbone.network, len(classes), pool)
     if options.weights == "frozen":
         if backbone.kept is not None:  # a model file has no other kernels
-            row_M = torch.cat([backbone.kept[conv.name].flatten() for conv in layout.convs])
-            pool.restrict(row_M.expand_as(pool.open_DM))
+            pool.restrict(layout.touching(backbone.kept).expand_as(pool.open_DM))
         return [pool, norms]
     return [SharedConvolutions(backbone.network, [conv.name for conv in layout.convs], backbone.kept), pool, norms]
 

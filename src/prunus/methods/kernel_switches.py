@@ -9,7 +9,8 @@ from dataclasses import replace
 from pydantic import Field
 
 from prunus.backbone.zoo import Backbone
-from prunus.config import Granularity, Settings
+from prunus.config import Settings
+from prunus.granularity import Granularity
 from prunus.masks.adapter import Adapter
 from prunus.masks.gated_norms import GatedNorms, gated_layout
 from prunus.masks.switches import Switches
@@ -19,7 +20,9 @@ from prunus.methods.method import Method
 class Options(Settings):
     """The unit that one switch turns on or off."""
 
-    granularity: Granularity = Field(default="kernel", description="unit of a switch: kernel, filter or input_channel")
+    granularity: Granularity = Field(
+        default="kernel", description="unit of a switch: kernel, 1x4, filter or input_channel"
+    )
 
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:

@@ -26,7 +26,7 @@ from prunus.methods import (
     weight_masks,
 )
 from prunus.methods.method import Method
-from prunus.presets import Preset
+from prunus.presets import METHODS as DEFAULTS
 
 METHODS: dict[str, Method] = {
     "exact": exact.METHOD,
@@ -49,7 +49,6 @@ METHODS: dict[str, Method] = {
     "early_exits": early_exits.METHOD,
     "da3": da3.METHOD,
 }
-DEFAULTS: dict[Preset, str] = {"auto": "exact", "paper": "union"}
 WEIGHTED = "union"  # what a weight of sharing without a loss refers to
 
 

@@ -4,20 +4,27 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from prunus.arrays import Floats
+from prunus.arrays import DType, Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import BundleError, MissingExtraError
 from prunus.files import storage_error, temporary_beside, write_json
+from prunus.onnx.coded_check import NAMES, CodedCheck
+from prunus.onnx.coded_network import CodedNetwork, common_network, domain_network
 from prunus.onnx.labels import describe_models
 from prunus.onnx.model import common_model, domain_model
 from prunus.runtime.predictor import Predictor
 
-TOLERANCE = 1e-4  # of the largest logit
+TOLERANCES: dict[DType, float] = {
+    "float32": 1e-4,
+    "bfloat16": 1e-4,
+    "float16": 1e-2,
+}  # of the largest logit; codes have a check of their own
 LABELS = "labels.json"
 MIN_SHARED = 1024  # bytes; smaller tensors stay in the model
 
@@ -31,7 +38,9 @@ def export_domains(predictor: Predictor, folder: Path) -> list[Path]:
         for domain, model in models.items():
             onnx.save_model(model, staging / f"{domain}.onnx")
         for domain in bundle.domains:
-            _check(staging / f"{domain}.onnx", predictor, domain, lambda images: {"images": images})
+            coded = domain_network(bundle, domain)[0] if bundle.dtype == "int8" else None
+            checking = _Checking(predictor, domain, staging / f"{domain}.onnx", lambda images: {"images": images})
+            checking.compare(coded, 0)
         _write_labels(bundle, {domain: staging / f"{domain}.onnx" for domain in bundle.domains}, is_single=False)
     return [folder / f"{domain}.onnx" for domain in bundle.domains]
 
@@ -41,10 +50,19 @@ def export_single(predictor: Predictor, folder: Path) -> list[Path]:
     onnx, bundle = _import("onnx"), predictor.bundle
     with _staging(folder) as staging:
         onnx.save_model(common_model(onnx, bundle), staging / "model.onnx")
+        coded = common_network(bundle) if bundle.dtype == "int8" else None
         for number, domain in enumerate(bundle.domains):
-            _check(staging / "model.onnx", predictor, domain, _with_number(number))
+            checking = _Checking(predictor, domain, staging / "model.onnx", _with_number(number))
+            checking.compare(coded, number)
         _write_labels(bundle, dict.fromkeys(bundle.domains, staging / "model.onnx"), is_single=True)
     return [folder / "model.onnx"]
+
+
+def promise(bundle: Bundle) -> str:
+    """Return what was checked, in words."""
+    if bundle.dtype == "int8":
+        return "every operation rounds to the nearest code"
+    return f"the logits are those of the model file to within {TOLERANCES[bundle.dtype]:g} of the largest"
 
 
 def weights_file(model: Path) -> Path | None:
@@ -86,26 +104,80 @@ def _share_weights(onnx: Any, models: list[Any], folder: Path) -> None:  # noqa:
                 tensor.external_data.add(key=key, value=str(value))
 
 
-def _check(path: Path, predictor: Predictor, domain: str, feed: Callable[[Floats], dict[str, Any]]) -> None:
-    """Compare a model's logits with those of the predictor, for one image and for several."""
-    runtime, bundle = _import("onnxruntime"), predictor.bundle
-    try:
-        session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    except Exception as reason:  # ONNX Runtime raises dozens of types
-        raise BundleError(
-            f"ONNX Runtime cannot load the model of {domain!r}: {reason}; nothing was written; try another version"
-        ) from reason
-    size, classes = bundle.manifest.image_size, len(bundle.manifest.domains[domain].classes)
-    for count in (1, 3):
-        images = np.random.default_rng(count).standard_normal((count, 3, size, size)).astype(np.float32)
-        expected = predictor.logits(images, domain)
-        logits = session.run(None, feed(images))[0][:, :classes]
-        error = float(np.abs(logits - expected).max()) / max(float(np.abs(expected).max()), 1e-6)
-        if not error <= TOLERANCE:
+@dataclass(frozen=True)
+class _Checking:
+    """The check of one domain of a model.
+
+    Args:
+        feed: makes the inputs of the model from images.
+    """
+
+    predictor: Predictor
+    domain: str
+    path: Path
+    feed: Callable[[Floats], dict[str, Any]]
+
+    def compare(self, coded: CodedNetwork | None, index: int) -> None:
+        """Compare a model with the predictor.
+
+        Args:
+            coded: the network of an 8-bit file.
+            index: the domain's index in it.
+        """
+        session = self._load(str(self.path))
+        if coded is None:
+            self._compare_logits(session)
+        else:
+            self._compare_codes(session, coded, index)
+
+    def _compare_logits(self, session: Any) -> None:  # noqa: ANN401  # onnxruntime is untyped
+        """Compare logits with those of the predictor, for one image and for several."""
+        dtype, classes = self.predictor.bundle.dtype, len(self.predictor.classes[self.domain])
+        for count in (1, 3):
+            images = self._images(count)
+            expected = self.predictor.logits(images, self.domain)
+            logits = session.run(None, self.feed(images))[0][:, :classes]
+            error = float(np.abs(logits - expected).max()) / max(float(np.abs(expected).max()), 1e-6)
+            if not error <= TOLERANCES[dtype]:
+                raise self._refusal(
+                    f"the logits of ONNX Runtime for {self.domain!r} differ by {error:.1e} of the largest logit"
+                )
+
+    def _compare_codes(self, session: Any, coded: CodedNetwork, index: int) -> None:  # noqa: ANN401
+        """Compare every operation with exact numbers."""
+        images = self._images(1)
+        if not np.isfinite(session.run(None, self.feed(images))[0]).all():
+            raise self._refusal(f"the logits of ONNX Runtime for {self.domain!r} are not finite")
+        onnx = _import("onnx")
+        model = onnx.load(str(self.path))
+        names = [name for node in model.graph.node for name in node.output if name.startswith(NAMES)]
+        for name in names:
+            kind = onnx.TensorProto.UINT8 if name.startswith(NAMES[0]) else onnx.TensorProto.FLOAT
+            model.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, None))
+        found = self._load(model.SerializeToString()).run(["logits", *names], self.feed(images))
+        values = dict(zip(["logits", *names], found, strict=True)) | {"images": images}
+        for name, error in CodedCheck(coded, index, values).errors():
+            if not error <= 1:
+                raise self._refusal(
+                    f"ONNX Runtime computes {name} of {self.domain!r} with {error:.3g} times the error that is allowed"
+                )
+
+    def _images(self, count: int) -> Floats:
+        size = self.predictor.image_size
+        return np.random.default_rng(count).standard_normal((count, 3, size, size)).astype(np.float32)
+
+    def _load(self, model: str | bytes) -> Any:  # noqa: ANN401  # onnxruntime is untyped
+        runtime = _import("onnxruntime")
+        try:
+            return runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        except Exception as reason:  # ONNX Runtime raises dozens of types
             raise BundleError(
-                f"the logits of ONNX Runtime for {domain!r} differ by {error:.1e} of the largest logit; "
-                "nothing was written; please report this model"
-            )
+                f"ONNX Runtime cannot load the model of {self.domain!r}: {reason}; nothing was written; "
+                "try another version"
+            ) from reason
+
+    def _refusal(self, problem: str) -> BundleError:
+        return BundleError(f"{problem}; nothing was written; please report this model")
 
 
 @contextmanager

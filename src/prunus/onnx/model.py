@@ -3,13 +3,27 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.packing import from_bundle
 from prunus.graph.cut import cut_with_channels
-from prunus.onnx.kernels import KernelRows, worth_packing, write_kernels, write_masks
+from prunus.onnx.coded_network import CodedNetwork, common_network, domain_network
+from prunus.onnx.coded_tensors import CodedTensors
+from prunus.onnx.graph import OnnxGraph
+from prunus.onnx.kernels import (
+    KernelRows,
+    domain_weights,
+    stored_weight,
+    worth_packing,
+    write_dense,
+    write_kernels,
+    write_masks,
+)
 from prunus.onnx.labels import as_metadata
-from prunus.onnx.nodes import OnnxGraph, write_graph
+from prunus.onnx.nodes import write_graph
 from prunus.onnx.tensors import DomainTensors, SelectedTensors
+from prunus.onnx.values import CodedValues, FloatValues
 from prunus.version import __version__
 
 OPSET = 20
@@ -18,21 +32,44 @@ IR_VERSION = 9  # the first with opset 20, for older runtimes
 
 def domain_model(onnx: Any, bundle: Bundle, domain: str) -> Any:  # noqa: ANN401  # onnx is untyped
     """Return the model of one domain, with only the channels that it needs."""
-    graph = OnnxGraph()
-    network, channels = cut_with_channels(from_bundle(bundle, [domain]))
+    graph = OnnxGraph(np.float16 if bundle.dtype == "float16" else np.float32)
+    coded = None
+    if bundle.dtype == "int8":
+        coded, channels = domain_network(bundle, domain)
+        network = coded.network
+    else:
+        network, channels = cut_with_channels(from_bundle(bundle, [domain]))
     rows = KernelRows(bundle, worth_packing(bundle, is_single=False))
     kernels = write_kernels(graph, rows, rows.of_domain(network, channels))
-    write_graph(graph, network.graph, network.shapes, DomainTensors(graph, network, kernels))
+    others = [layer for layer in bundle.manifest.convs if layer not in kernels]
+    kernels |= write_dense(graph, domain_weights(bundle, network, channels, others))
+    tensors = DomainTensors(graph, network, kernels)
+    if coded is None:
+        write_graph(graph, network.graph, network.shapes, tensors, FloatValues(graph))
+    else:
+        _write_coded(graph, coded, CodedTensors(graph, tensors, coded, kernels))
     return _to_onnx(onnx, graph, bundle, [domain], {})
 
 
 def common_model(onnx: Any, bundle: Bundle) -> Any:  # noqa: ANN401  # onnx is untyped
     """Return the model of all domains; logits are padded to the largest number of classes."""
-    graph = OnnxGraph()
+    graph = OnnxGraph(np.float16 if bundle.dtype == "float16" else np.float32)
     rows = KernelRows(bundle, worth_packing(bundle, is_single=True))
-    tensors = SelectedTensors(graph, bundle, write_kernels(graph, rows, rows.numbers), write_masks(graph, bundle))
-    write_graph(graph, bundle.manifest.graph, bundle.manifest.shapes, tensors)
+    kernels = write_kernels(graph, rows, rows.numbers)
+    others = [layer for layer in bundle.manifest.convs if layer not in kernels]
+    kernels |= write_dense(graph, {layer: stored_weight(bundle, layer, bundle.union(layer)) for layer in others})
+    tensors = SelectedTensors(graph, bundle, kernels, write_masks(graph, bundle))
+    if bundle.dtype == "int8":
+        coded = common_network(bundle)
+        _write_coded(graph, coded, CodedTensors(graph, tensors, coded, kernels))
+    else:
+        write_graph(graph, bundle.manifest.graph, bundle.manifest.shapes, tensors, FloatValues(graph))
     return _to_onnx(onnx, graph, bundle, bundle.domains, {"domain": onnx.TensorProto.INT64})
+
+
+def _write_coded(graph: OnnxGraph, coded: CodedNetwork, tensors: CodedTensors) -> None:
+    values = CodedValues(graph, coded.integers, tensors)
+    write_graph(graph, coded.network.graph, coded.network.shapes, tensors, values)
 
 
 def _to_onnx(

@@ -3,15 +3,17 @@
 A `TensorSource` names the tensors, which are stored in the model or selected by the domain's number when the model
 runs. Scales are multiplied into weights by a separate node. Runtimes compute it once, when they load a model, and
 several models can share one copy of the weights.
+
+A model computes with float32 or float16. In a float16 model weights are prepared in float32, because ONNX Runtime
+multiplies no float16 numbers on x86 and so could not do it once, and the classifier computes in float32.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from prunus.arrays import Array
 from prunus.graph.operations import (
     ActivationName,
     Add,
@@ -25,58 +27,12 @@ from prunus.graph.operations import (
     Pool,
     Shape,
 )
-
-Attribute = int | float | str | tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class OnnxNode:
-    """One ONNX operator."""
-
-    op: str
-    inputs: tuple[str, ...]
-    output: str
-    attributes: dict[str, Attribute]
-    more_outputs: tuple[str, ...] = ()
-
-
-@dataclass
-class OnnxGraph:
-    """Nodes in the order in which they run, and the tensors of the model."""
-
-    nodes: list[OnnxNode] = field(default_factory=list)
-    tensors: dict[str, Array] = field(default_factory=dict)
-
-    def node(self, op: str, *inputs: str, **attributes: Attribute) -> str:
-        """Add an operator and return the name of its result."""
-        name = f"{op}_{len(self.nodes)}"
-        self.nodes.append(OnnxNode(op, inputs, name, attributes))
-        return name
-
-    def split(self, x: str, sizes: Sequence[int]) -> list[str]:
-        """Add an operator that cuts a tensor into parts along its first axis, and return their names."""
-        name = f"Split_{len(self.nodes)}"
-        names = [name, *(f"{name}_{part}" for part in range(1, len(sizes)))]
-        lengths = self.tensor(f"{name}.sizes", np.array(sizes, dtype=np.int64))
-        self.nodes.append(OnnxNode("Split", (x, lengths), name, {"axis": 0}, tuple(names[1:])))
-        return names
-
-    def tensor(self, name: str, array: Array) -> str:
-        """Add a tensor and return its name."""
-        self.tensors[name] = array
-        return name
-
-    def integers(self, *numbers: int) -> str:
-        """Add a row of integers once and return its name."""
-        return self.tensor(f"integers_{'_'.join(map(str, numbers))}", np.array(numbers, dtype=np.int64))
-
-    def number(self, value: float) -> str:
-        """Add a number once and return its name."""
-        return self.tensor(f"number_{value:g}", np.array(value, dtype=np.float32))
+from prunus.onnx.graph import Attribute, OnnxGraph, OnnxNode
+from prunus.onnx.values import Values
 
 
 class TensorSource(Protocol):
-    """The source of an operation's tensors."""
+    """The source of an operation's tensors: kernels and what they are multiplied by are float32, others `real`."""
 
     def get(self, number: int, role: str, shape: tuple[int, ...] | None = None) -> str | None:
         """Return the name of a tensor, reshaped to `shape`; None if the operation has none of that role."""
@@ -85,14 +41,13 @@ class TensorSource(Protocol):
         """Return the name of the classifier's weight or bias."""
 
 
-def write_graph(onnx: OnnxGraph, graph: Graph, shapes: Sequence[Shape], tensors: TensorSource) -> None:
+def write_graph(onnx: OnnxGraph, graph: Graph, shapes: Sequence[Shape], tensors: TensorSource, values: Values) -> None:
     """Add a whole network, from `images` to `logits`."""
-    values = ["images"]
     for number, operation in enumerate(graph):
-        writer = _Writer(onnx, tensors, number, shapes[operation.inputs[0]], shapes[number + 1])
-        values.append(NODES[operation.op](writer, operation, [values[value] for value in operation.inputs]))
-    features = onnx.node("Flatten", values[-1], axis=1)
-    head = (features, tensors.head("weight"), tensors.head("bias"))
+        writer = _Writer(onnx, tensors, values, number, shapes[operation.inputs[0]], shapes[number + 1])
+        inputs = values.inputs(number, operation)
+        values.add(number, operation, NODES[operation.op](writer, values.plain(number, operation), inputs))
+    head = (values.features(), tensors.head("weight"), tensors.head("bias"))
     onnx.nodes.append(OnnxNode("Gemm", head, "logits", {"transB": 1}))
 
 
@@ -102,6 +57,7 @@ class _Writer:
 
     onnx: OnnxGraph
     tensors: TensorSource
+    values: Values
     number: int
     source: Shape
     target: Shape
@@ -116,19 +72,25 @@ class _Writer:
         bias = self.tensors.get(self.number, "bias")
         weight = self._kernels("weight", None)
         assert weight is not None
-        result = self.onnx.node("Conv", inputs[0], weight, *([bias] if bias else []), group=conv.groups, **settings)
+        names = (inputs[0], self._real(weight), *([bias] if bias else []))
+        result = self.onnx.node("Conv", *names, group=conv.groups, **settings)
         ones = self._kernels("ones", (conv.channels[0], 1, *conv.kernel))
         if ones:
-            plane = self.onnx.node("Expand", self.onnx.number(1.0), self.onnx.integers(1, 1, *self.source[1:]))
-            result = self.onnx.node("Add", result, self.onnx.node("Conv", plane, ones, group=1, **settings))
+            one = self.onnx.number(1.0, np.float32)
+            plane = self.onnx.node("Expand", one, self.onnx.integers(1, 1, *self.source[1:]))
+            constant = self.onnx.node("Conv", plane, ones, group=1, **settings)
+            result = self.onnx.node("Add", result, self._real(constant))
         if len(inputs) == 2:
-            result = self.onnx.node("Add", result, inputs[1])
+            result = self.onnx.node("Add", self.values.addend(self.number, conv, result), inputs[1])
         return self.activate(conv, result)
 
     def _kernels(self, role: str, shape: tuple[int, ...] | None) -> str | None:
         kernels = self.tensors.get(self.number, role, shape)
         scale = self.tensors.get(self.number, "scale", (-1, 1, 1, 1)) if kernels else None
         return self.onnx.node("Mul", kernels, scale) if kernels and scale else kernels
+
+    def _real(self, x: str) -> str:
+        return x if self.onnx.real == np.float32 else self.onnx.cast(x, self.onnx.real)
 
     def activate(self, operation: Conv | Affine | Add | Mul, x: str) -> str:
         return ACTIVATIONS[operation.activation](self.onnx, x, operation.slope)
@@ -143,7 +105,7 @@ class _Writer:
     def normalize(self, norm: LayerNorm, inputs: Sequence[str]) -> str:
         last = self.onnx.node("Transpose", inputs[0], perm=(0, 2, 3, 1))
         scale = self.tensors.get(self.number, "scale")
-        scale = scale or self.onnx.tensor(f"{self.number}.ones", np.ones(self.source[0], dtype=np.float32))
+        scale = scale or self.onnx.tensor(f"{self.number}.ones", np.ones(self.source[0], dtype=self.onnx.real))
         bias = self.tensors.get(self.number, "bias")
         names = (last, scale, *([bias] if bias else []))
         normed = self.onnx.node("LayerNormalization", *names, axis=-1, epsilon=norm.eps)
@@ -171,7 +133,7 @@ class _Writer:
         if not pool.count_pads or all(needed <= pad for needed, pad in zip(pads, pool.pads, strict=True)):
             return result
         area = pool.kernel[0] * pool.kernel[1]
-        correction = (area / pool.window_pixels(self.source[1:], self.target[1:])).astype(np.float32)
+        correction = (area / pool.window_pixels(self.source[1:], self.target[1:])).astype(self.onnx.real)
         return self.onnx.node("Mul", result, self.onnx.tensor(f"{self.number}.share", correction))
 
     def mean(self, operation: Operation, inputs: Sequence[str]) -> str:

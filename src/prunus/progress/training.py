@@ -97,7 +97,8 @@ def epoch_line(report: EpochReport) -> str:
     held_out = [domain.validation_accuracy for domain in domains if domain.validation_accuracy is not None]
     accuracies = held_out or [domain.train_accuracy for domain in domains]
     usage = percent(max(domain.usage for domain in domains))
-    shares = f", largest usage {usage}, all domains together {percent(report.union)}" if report.has_switches else ""
+    largest = "largest usage" if report.is_ending else "switched on: at most"
+    shares = f", {largest} {usage}, all domains together {percent(report.union)}" if report.has_switches else ""
     return (
         f"epoch {report.epoch + 1}: mean accuracy {percent(sum(accuracies) / len(accuracies))} "
         f"({'validation' if held_out else 'training images'}){shares}{_speed(report, ', ')}"
@@ -106,10 +107,11 @@ def epoch_line(report: EpochReport) -> str:
 
 def _table(report: EpochReport) -> PlainTable:
     by_any, by_every = percent(report.union), percent(report.intersection)
-    shares = f": kernels used by any domain {by_any},\nby every domain {by_every}"
+    use = "used" if report.is_ending else "switched on"
+    shares = f": kernels {use} by any domain {by_any},\nby every domain {by_every}"
     table = PlainTable("domain")
     is_validated = any(domain.validation_accuracy is not None for domain in report.domains.values())
-    for column in ("loss", "train", *(["validation"] * is_validated), *(["kernels used"] * report.has_switches)):
+    for column in ("loss", "train", *(["validation"] * is_validated), *([f"kernels {use}"] * report.has_switches)):
         table.add_column(column, justify="right")
     table.caption = f"epoch {report.epoch + 1}{shares if report.has_switches else ''}" + _speed(report, "\n")
     for name, domain in report.domains.items():

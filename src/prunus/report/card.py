@@ -9,9 +9,10 @@ from prunus.amounts import plural
 from prunus.bundle.bundle import Bundle
 from prunus.images import Preprocess
 from prunus.measure.cost import CostReport
+from prunus.measure.inspection import eight_bits_of
 from prunus.names import marked, shown, shown_lines
 from prunus.report.recipe import shown_recipe
-from prunus.report.tables import megabytes, percent
+from prunus.report.tables import file_size, percent
 
 MOST_CLASSES = 6  # class names shown of a domain
 LONGEST = 40  # characters shown of a class name
@@ -61,8 +62,8 @@ def _head(card: Card) -> str:
     rows = [
         (
             f"bytes on disk, {card.bundle.dtype}",
-            megabytes(card.file_bytes),
-            f"{megabytes(manifest.dense_bytes)}, no classifiers",
+            file_size(card.file_bytes),
+            f"{file_size(manifest.dense_bytes)}, no classifiers",
         ),
         ("2-D kernels kept for all domains", percent(costs.union()), "100 %"),
         ("2-D kernels used by a domain, mean", percent(sum(usages) / len(usages)), "100 %"),
@@ -73,11 +74,17 @@ def _head(card: Card) -> str:
             f"{dense_macs:,.1f} M",
         ),
     ]
+    eight_bits = eight_bits_of(card.bundle)
+    note = "\n\n" + " ".join(f"{escape(_sentence(line))}." for line in eight_bits.in_words()) if eight_bits else ""
     return (
         f"# {escape(card.file)}\n\nAn image classifier for {plural(len(usages), 'domain')}, pruned with Prunus from "
         f"the backbone {escape(manifest.backbone)}. The file keeps only the convolution kernels that any domain uses; "
-        f"each domain runs its own subset of them.\n\n{_table(('', 'this model', 'dense backbone'), rows)}"
+        f"each domain runs its own subset of them.\n\n{_table(('', 'this model', 'dense backbone'), rows)}{note}"
     )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _domains(card: Card) -> str:

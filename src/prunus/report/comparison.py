@@ -14,7 +14,9 @@ from prunus.names import marked, shown
 from prunus.terminal import PlainTable, plain_text
 
 OVER = "*"
-OVER_NOTE = "* ended over its budget: some domain uses more of the kernels than β"
+OVER_NOTE = (
+    "* ended over its budget: some domain uses more of the kernels than β or, with the union loss, all together do"
+)
 PLUS_MINUS = " ± "  # between a mean and its spread
 FIRST_DOMAIN = 3  # column
 LEAST_LABEL = 16  # width of the first column in a terminal
@@ -139,9 +141,8 @@ FORMATS: dict[str, Callable[[Comparison], str]] = {"csv": to_csv, "json": to_jso
 def row_label(row: ComparisonRow) -> str:
     """Name a row by method, options and budget; a star marks an exceeded budget."""
     options = "".join(f" {key}={value}" for key, value in row.options.items())
-    if row.budget is None:
-        return shown(f"{row.method}{options}")
-    return shown(f"{row.method}{options} β={row.budget:g}{OVER if row.is_over_budget else ''}")
+    share = "" if row.budget is None else f" β={row.budget:g}"
+    return shown(f"{row.method}{options}{share}{OVER if row.is_over_budget else ''}")
 
 
 def table_cells(comparison: Comparison) -> list[list[str]]:

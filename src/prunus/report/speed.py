@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prunus.amounts import plural
-from prunus.measure.speed import Benchmark, Speed
+from prunus.measure.speed import Benchmark, Speed, engine_title
 from prunus.names import shown
 from prunus.report.plots import COLOURS, GREY, new_figure, save_figure
 
@@ -48,4 +48,5 @@ def speed_figure(benchmark: Benchmark) -> Figure:
 
 def speed_name(speed: Speed) -> str:
     """Name an engine, and its domain if it has one."""
-    return shown(f"{speed.engine}, {speed.domain}" if speed.domain else speed.engine)
+    title = engine_title(speed.engine)
+    return shown(f"{title}, {speed.domain}" if speed.domain else title)

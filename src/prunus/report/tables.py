@@ -4,11 +4,13 @@ from rich.console import Group
 
 from prunus.amounts import plural
 from prunus.catalog import find_described
-from prunus.measure.budget import in_words
+from prunus.measure.budget import in_words, limits_in_words
 from prunus.measure.evaluation import Evaluation
 from prunus.names import marked
 from prunus.report.comparison import SCORES
 from prunus.terminal import PlainTable, plain_text
+
+REACH = "train longer or raise training.dual_rate"  # a budget that is a penalty
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -16,14 +18,9 @@ def percent(share: float | None, digits: int = 1) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f} %"
 
 
-def megabytes(count: int) -> str:
-    """Write a number of bytes in megabytes of 10^6 bytes."""
-    return f"{count / 1e6:.2f} MB"
-
-
 def file_size(count: int) -> str:
-    """Write the size of a file in megabytes, or in kilobytes if it is small."""
-    return megabytes(count) if count >= 100_000 else f"{count / 1e3:.1f} kB"
+    """Write a number of bytes in megabytes of 10^6 bytes, or in kilobytes if there are few."""
+    return f"{count / 1e6:.2f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"
 
 
 def results_view(
@@ -76,7 +73,10 @@ def _title(results: Evaluation) -> str:
     if results.sharing and results.sharing != results.method:
         settings.append(f"{results.sharing} loss")
     method = f"method {results.method}" + (f" ({', '.join(settings)})" if settings else "")
-    budget = f", budget {percent(results.budget, 0)} of the kernels" if results.budget else ""
+    limits = limits_in_words(limit for limit in results.limits if limit.name != "kernels")
+    shares = [f"{100 * results.budget:.4g} % of the kernels"] if results.budget else []
+    amounts = ", ".join([*shares, *([limits] if limits else [])])
+    budget = f", budget {amounts}" if amounts else ""
     measured = len(results.domains)
     skipped = f"{measured} of " if results.unmeasured else ""
     domains = f"{skipped}{plural(measured + len(results.unmeasured), 'domain')}"
@@ -102,7 +102,14 @@ def _advice(results: Evaluation, baseline: Evaluation | None) -> list[str]:
     if not worse or _is_unfinished(results):
         return []
     where = "every domain" if len(worse) == len(results.domains) > 1 else ", ".join(worse)
-    return [f"frozen features are more accurate in {where}: train for more epochs, or set a larger budget"]
+    remedy = "train for more epochs" + (", or set a larger budget" if _can_grow(results) else "")
+    return [f"frozen features are more accurate in {where}: {remedy}"]
+
+
+def _can_grow(results: Evaluation) -> bool:
+    """Return whether there is a budget that can be raised; a share of 1 is all there is."""
+    is_whole = results.budget in (None, 1)
+    return not is_whole or any(limit.name != "kernels" for limit in results.limits)
 
 
 def _is_unfinished(results: Evaluation) -> bool:
@@ -114,19 +121,24 @@ def _size(results: Evaluation) -> str:
     size, place = (
         (results.stored_bytes, "to store") if results.model_bytes is None else (results.model_bytes, "on disk")
     )
-    return f"{megabytes(size)} {place}, dense backbone {megabytes(results.dense_bytes)}"
+    return f"{file_size(size)} {place}, dense backbone {file_size(results.dense_bytes)}"
 
 
 def _budget(results: Evaluation) -> str:
     if results.budget_kept:
         return f"; budget kept: {in_words(results.limits)}"
-    described = find_described(results.method)
-    if results.over_budget and not (results.limits and described and described.keeps_budget):
-        return f"; over budget: {', '.join(results.over_budget)}; train longer or raise training.dual_rate"
+    if results.over_budget and is_penalty(results):
+        return f"; over budget: {', '.join(results.over_budget)}; {REACH}"
     if results.budget_kept is False:
         state = "not reached yet" if _is_unfinished(results) else "missed"
         return f"; budget {state}: {in_words(limit for limit in results.limits if not limit.kept)}"
     return ""
+
+
+def is_penalty(results: Evaluation) -> bool:
+    """Return whether a run's method has a penalty instead of limits, so that a run may end over its budget."""
+    described = find_described(results.method)
+    return not (results.limits and described and described.keeps_budget)
 
 
 def _explanations(results: Evaluation) -> list[str]:

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
+Codes = npt.NDArray[np.int8]  # weights from -127 to 127
 Stored = npt.NDArray[np.generic]  # float32, float16, or bfloat16 as uint16
 
 def activation_names() -> list[str]: ...
@@ -46,6 +47,62 @@ class Program:
     def add_pool(self, source: int, window: Window, is_max: bool, count_pads: bool) -> None: ...
     def add_mean(self, source: int) -> None: ...
     def set_head(self, domain: int, weight: Stored, bias: Stored) -> None: ...
+    def set_value_zeros(self, value: int, zeros: Sequence[int]) -> None: ...
+    def add_quantize(self, source: int, inverse_scales: Sequence[float], zeros: Sequence[int]) -> None: ...
+    def add_dequantize(self, source: int, scales: Sequence[float], zeros: Sequence[int]) -> None: ...
+    def add_integer_convolution(
+        self, inputs: Sequence[int], groups: int, window: Window, kept: Bytes, kernels: Codes
+    ) -> int: ...
+    def set_integer_convolution(
+        self,
+        number: int,
+        domain: int,
+        used: Bytes,
+        zero: int,
+        multipliers: Floats,
+        offsets: Floats,
+        residual: float,
+        low: int,
+        high: int,
+    ) -> None: ...
+    def add_integer_affine(
+        self,
+        source: int,
+        multipliers: Sequence[Floats],
+        offsets: Sequence[Floats],
+        lows: Sequence[int],
+        highs: Sequence[int],
+    ) -> None: ...
+    def add_table(self, source: int, tables: Sequence[Bytes]) -> None: ...
+    def add_integer_sum(
+        self,
+        inputs: Sequence[int],
+        factors: Sequence[tuple[float, float, float]],
+        lows: Sequence[int],
+        highs: Sequence[int],
+    ) -> None: ...
+    def add_integer_product(
+        self,
+        inputs: Sequence[int],
+        zeros: Sequence[tuple[int, int]],
+        factors: Sequence[tuple[float, float]],
+        lows: Sequence[int],
+        highs: Sequence[int],
+    ) -> None: ...
+    def add_integer_join(
+        self, inputs: Sequence[int], tables: Sequence[Sequence[Bytes | None]], zeros: Sequence[int]
+    ) -> None: ...
+    def add_integer_pool(
+        self,
+        source: int,
+        window: Window,
+        is_max: bool,
+        count_pads: bool,
+        zeros: Sequence[int],
+        factors: Sequence[tuple[float, float]],
+    ) -> None: ...
+    def add_integer_mean(self, source: int, zeros: Sequence[int], factors: Sequence[tuple[float, float]]) -> None: ...
+    def set_integer_head(self, domain: int, weight: Codes, multipliers: Floats, offsets: Floats) -> None: ...
     def finish(self) -> None: ...
     def run(self, images: Floats, domain: int, logits: Floats) -> bool: ...
     def path(self, number: int, domain: int) -> str: ...

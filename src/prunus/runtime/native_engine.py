@@ -9,7 +9,10 @@ from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import BundleError, DataError, UnknownNameError
 from prunus.graph.operations import Affine, Conv, LayerNorm, Pool
+from prunus.integers.program import Program, lower
+from prunus.integers.steps import FloatStep
 from prunus.runtime import _native
+from prunus.runtime.native_steps import INTEGER_STEPS, set_heads
 
 
 class NativeEngine:
@@ -21,22 +24,36 @@ class NativeEngine:
 
     def __init__(self, bundle: Bundle, threads: int = 1, kernels: str = "auto") -> None:
         self._bundle = bundle
-        self._program = _native.Program(bundle.manifest.shapes, len(bundle.domains), threads, kernels)
+        lowered = lower(bundle)
+        self._program = _native.Program(lowered.shapes, len(bundle.domains), threads, kernels)
         self.layers = [operation.layer for operation in bundle.manifest.graph if isinstance(operation, Conv)]
         try:
-            self._build()
+            self._build(lowered)
         except (ValueError, MemoryError) as error:
             raise BundleError(f"the native engine cannot load this model: {error}") from None
 
-    def _build(self) -> None:
+    def _build(self, lowered: Program) -> None:
         for array in self._bundle.arrays.values():
             array.setflags(write=False)  # the program reads the arrays in place and relies on their content
-        for number, operation in enumerate(self._bundle.manifest.graph):
-            STEPS[operation.op](self._program, self._bundle, number, operation)
-        for index, domain in enumerate(self._bundle.domains):
-            weight, bias = (self._bundle.arrays[f"head/{domain}/{key}"] for key in ("weight", "bias"))
-            self._program.set_head(index, weight, bias)
+        for step in lowered.steps:
+            if isinstance(step, FloatStep):
+                STEPS[step.operation.op](self._program, self._bundle, step.number, step.operation)
+            else:
+                INTEGER_STEPS[type(step)](self._program, self._bundle, step)
+        for value, codings in lowered.codings.items():
+            self._program.set_value_zeros(value, codings.zeros.tolist())
+        if lowered.heads is not None:
+            set_heads(self._program, lowered.heads)
+        else:
+            self._set_float_heads()
         self._program.finish()
+
+    def _set_float_heads(self) -> None:
+        is_coded = self._bundle.dtype == "int8"
+        for index, domain in enumerate(self._bundle.domains):
+            stored = [self._bundle.arrays[f"head/{domain}/{key}"] for key in ("weight", "bias")]
+            weight, bias = self._bundle.head(domain) if is_coded else stored
+            self._program.set_head(index, weight, bias)
 
     @property
     def name(self) -> str:
@@ -78,6 +95,8 @@ def _tensors(bundle: Bundle, number: int, role: str) -> list[Floats | None]:
 
 def _add_convolution(program: _native.Program, bundle: Bundle, number: int, conv: Conv) -> None:
     kept, kernels = bundle.stored(conv.layer)
+    if kernels.dtype == np.int8:
+        kernels = bundle.kernels(conv.layer)
     window = _native.Window(conv.kernel, conv.stride, conv.pads, conv.dilation)
     step = program.add_convolution(conv.inputs, conv.groups, window, conv.activation, conv.slope, kept, kernels)
     for index, domain in enumerate(bundle.domains):

@@ -5,14 +5,16 @@ from threading import Lock
 
 import numpy as np
 
-from prunus.arrays import Floats, Values
+from prunus.arrays import Array, Floats, Values
 from prunus.bundle.bundle import Bundle
 from prunus.errors import DataError
-from prunus.graph.compute import compute
 from prunus.graph.limits import MAX_CACHED_BYTES
-from prunus.graph.operations import Conv, Graph
+from prunus.graph.operations import Conv
+from prunus.integers.compute import classify, compute, exact_weight
+from prunus.integers.program import Program, lower
+from prunus.integers.steps import ConvolutionStep, FloatStep, Step
 
-DomainTensors = list[dict[str, Floats]]  # one dict per operation: role -> tensor
+DomainTensors = list[dict[str, Values]]  # one dict per operation: role -> tensor
 
 
 class NumpyEngine:
@@ -22,7 +24,8 @@ class NumpyEngine:
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
-        self._unused_after = _unused_after(bundle.manifest.graph)
+        self._program = lower(bundle)
+        self._unused_after = _unused_after(self._program)
         self._domains: dict[str, DomainTensors] = {}  # the one used last at the end
         self._lock = Lock()
 
@@ -30,11 +33,13 @@ class NumpyEngine:
         """Classify (N, 3, S, S) images of one domain; return (N, classes)."""
         if not np.isfinite(images).all():
             raise DataError("the images contain numbers that are not finite")
-        tensors = self._tensors(domain)
+        index = self._bundle.domains.index(domain)
         with np.errstate(all="ignore"):  # overflows become infinite, as in the native engine
-            features: Floats = self._features(images.astype(np.float32, copy=False), tensors)
+            features = self._features(images.astype(np.float32, copy=False), index)
+            if self._program.heads is not None:
+                return classify(self._program.heads[index], features.astype(np.uint8, copy=False))
             weight, bias = self._bundle.head(domain)
-            logits: Floats = features @ weight.T + bias
+            logits: Floats = features.astype(np.float32, copy=False) @ weight.T + bias
         return logits
 
     def _tensors(self, domain: str) -> DomainTensors:
@@ -48,36 +53,51 @@ class NumpyEngine:
             self._domains[domain] = tensors
         return tensors
 
-    def _features(self, images: Floats, tensors: DomainTensors) -> Floats:
-        manifest = self._bundle.manifest
-        values: dict[int, Values] = {0: images}
-        for number, operation in enumerate(manifest.graph):
-            inputs = [values[value] for value in operation.inputs]
-            values[number + 1] = compute(operation, inputs, tensors[number], manifest.shapes[number + 1][1:])
+    def _features(self, images: Floats, index: int) -> Array:
+        """Return the last value, flattened: floats, or codes if the classifiers read codes."""
+        tensors = self._tensors(self._bundle.domains[index])
+        values: dict[int, Array] = {0: images}
+        for number, step in enumerate(self._program.steps):
+            inputs = [values[value] for value in step.inputs]
+            values[number + 1] = compute(step, inputs, _tensors_of(step, tensors), index)
             for value in self._unused_after[number]:
                 del values[value]
-        return values[len(manifest.graph)].reshape(len(images), manifest.num_features).astype(np.float32, copy=False)
+        return values[len(self._program.steps)].reshape(len(images), self._bundle.manifest.num_features)
+
+
+def _tensors_of(step: Step, tensors: DomainTensors) -> dict[str, Values]:
+    return tensors[step.number] if isinstance(step, (FloatStep, ConvolutionStep)) else {}
 
 
 def _dense_tensors(bundle: Bundle, domain: str) -> DomainTensors:
     """Return the tensors of one domain; kernels that it does not use are zeros."""
     manifest = bundle.manifest
-    weights = {layer: bundle.weight(layer, bundle.mask(domain, layer)) for layer in manifest.convs}
+    integers = set(manifest.integers)
+    weights: dict[tuple[str, bool], Values] = {}
     tensors: DomainTensors = []
     for number, operation in enumerate(manifest.graph):
         roles = operation.tensors(manifest.shapes[operation.inputs[0]][0])
         stored = {role: bundle.tensor(domain, number, role) for role in roles}
         tensors.append({role: tensor for role, tensor in stored.items() if tensor is not None})
         if isinstance(operation, Conv):
-            tensors[-1]["weight"] = weights[operation.layer]
+            key = (operation.layer, number in integers)
+            if key not in weights:
+                weights[key] = _dense_weight(bundle, domain, *key)
+            tensors[-1]["weight"] = weights[key]
     return tensors
 
 
-def _unused_after(graph: Graph) -> list[list[int]]:
-    """Return, for every operation, the values that no later operation reads."""
-    last = {value: max(value - 1, 0) for value in range(len(graph))}  # values that nothing reads are dropped at once
-    last |= {value: number for number, operation in enumerate(graph) for value in operation.inputs}
-    unused: list[list[int]] = [[] for _ in graph]
+def _dense_weight(bundle: Bundle, domain: str, layer: str, is_integer: bool) -> Values:
+    mask_OI = bundle.mask(domain, layer)
+    return exact_weight(bundle.weight_codes(layer, mask_OI)) if is_integer else bundle.weight(layer, mask_OI)
+
+
+def _unused_after(program: Program) -> list[list[int]]:
+    """Return, for every step, the values that no later step reads."""
+    steps = program.steps
+    last = {value: max(value - 1, 0) for value in range(len(steps))}  # values that nothing reads are dropped at once
+    last |= {value: number for number, step in enumerate(steps) for value in step.inputs}
+    unused: list[list[int]] = [[] for _ in steps]
     for value, reader in last.items():
         unused[reader].append(value)
     return unused

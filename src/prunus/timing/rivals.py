@@ -3,45 +3,51 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
 
 import numpy as np
 
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import PrunusError, install_command
-
-if TYPE_CHECKING:
-    from torch import nn
+from prunus.timing.sessions import Run, onnx_run, openvino_run, torch_run
 
 EXTRAS = {"torch": "train", "onnx": "onnx", "onnxruntime": "onnx"}  # package -> the extra that installs it
 ONNX_PRUNED, ONNX_DENSE, TORCH_DENSE = "ONNX pruned", "ONNX dense", "PyTorch dense"
+ONNX_INT8, OPENVINO_INT8, OPENVINO_BF16 = "onnxruntime_int8", "openvino_int8", "openvino_bf16"
+NUM_RANDOM = 4  # images for the ranges of a network with random weights; they do not change how long it takes
 
-Run = Callable[[Floats], object]
-Runs = dict[tuple[str, str | None], Run]  # (engine, domain) -> what runs it; dense networks have no domain
+Key = tuple[str, str | None]  # engine and domain; dense networks have no domain
+Runs = dict[Key, Run]
 
 
 class Rivals:
     """The other engines, built once and run with any number of threads.
+
+    Engines of 8 bits and of bfloat16 run the dense network, whose weights are random, and with images also the network
+    of every domain, whose answers can be right or wrong. A dense engine does not skip zeros, so both take equally long
+    unless whole channels were removed.
+
+    Args:
+        images: domain -> images for the ranges of 8-bit numbers; without them only dense networks are quantized.
 
     Attributes:
         versions: package -> its version.
         missing: engine -> why it cannot be timed.
     """
 
-    def __init__(self, bundle: Bundle, domains: Sequence[str]) -> None:
+    def __init__(self, bundle: Bundle, domains: Sequence[str], images: Mapping[str, Floats] | None = None) -> None:
         self.versions = {"numpy": np.__version__}
         self.missing: dict[str, str] = {}
         self._bundle = bundle
         self._domains = domains
-        self._models: dict[tuple[str, str | None], bytes] = {}
-        self._network: nn.Module | None = None
-        builders = {ONNX_PRUNED: self._export, TORCH_DENSE: self._build_dense, ONNX_DENSE: self._export_dense}
-        for engine, build in builders.items():
+        self._images = images or {}
+        self._makers: dict[Key, Callable[[int], Run]] = {}  # what runs it with a number of threads
+        for engine, build in BUILDERS.items():
             try:
-                build()
+                self._makers |= {(engine, domain): maker for domain, maker in build(self)}
             except ModuleNotFoundError as error:
                 self.missing[engine] = _not_installed(error.name)
             except (ImportError, PrunusError) as error:
@@ -49,32 +55,87 @@ class Rivals:
 
     def runs(self, threads: int) -> Runs:
         """Return what can be run with a number of threads."""
-        runs: Runs = {key: _onnx_run(model, threads) for key, model in self._models.items()}
-        if self._network is not None:
-            runs[TORCH_DENSE, None] = _torch_run(self._network)
-        return runs
+        return {key: make(threads) for key, make in self._makers.items()}
 
-    def _export(self) -> None:
-        import onnxruntime  # noqa: PLC0415  # optional, as all imports below
-
-        self.versions["onnxruntime"] = onnxruntime.__version__
+    def pruned(self) -> Built:
+        """Yield the network of every domain in ONNX Runtime."""
+        self._use("onnxruntime")
         for domain in self._domains:
-            self._models[ONNX_PRUNED, domain] = _onnx_bytes(self._bundle, domain)
+            yield domain, partial(onnx_run, self._models[domain])
 
-    def _build_dense(self) -> None:
-        import torch  # noqa: PLC0415
+    def dense_in_torch(self) -> Built:
+        """Yield the dense network in PyTorch."""
+        self._use("torch")
+        from prunus.timing.dense import dense_network  # noqa: PLC0415  # torch is optional
 
-        from prunus.timing.dense import dense_network  # noqa: PLC0415
+        network = dense_network(self._bundle.manifest)
+        yield None, lambda threads: torch_run(network)
 
-        self.versions["torch"] = torch.__version__
-        self._network = dense_network(self._bundle.manifest)
+    def dense(self) -> Built:
+        """Yield the dense network in ONNX Runtime."""
+        self._use("onnxruntime")
+        yield None, partial(onnx_run, self._dense)
 
-    def _export_dense(self) -> None:
-        import onnxruntime  # noqa: PLC0415, F401
+    def int8(self) -> Built:
+        """Yield networks of 8 bits in ONNX Runtime."""
+        self._use("onnxruntime")
+        for domain, model in self._quantized.items():
+            yield domain, partial(onnx_run, model)
 
-        from prunus.timing.dense import DOMAIN, dense_bundle  # noqa: PLC0415
+    def openvino_int8(self) -> Built:
+        """Yield the same networks of 8 bits in OpenVINO."""
+        self._use("openvino")
+        yield from _loadable(self._quantized, "f32")
 
-        self._models[ONNX_DENSE, None] = _onnx_bytes(dense_bundle(self._bundle.manifest), DOMAIN)
+    def openvino_bf16(self) -> Built:
+        """Yield networks in OpenVINO that compute in bfloat16, where the processor can."""
+        self._use("openvino")
+        models: dict[str | None, bytes] = {None: self._dense}
+        yield from _loadable(models | {domain: self._models[domain] for domain in self._images}, "bf16")
+
+    def _use(self, package: str) -> None:
+        self.versions[package] = str(__import__(package).__version__).partition("-")[0]
+
+    @cached_property
+    def _models(self) -> dict[str, bytes]:
+        return {domain: _onnx_bytes(self._bundle, domain) for domain in self._domains}
+
+    @cached_property
+    def _dense(self) -> bytes:
+        from prunus.timing.dense import DOMAIN, dense_bundle  # noqa: PLC0415  # torch is optional
+
+        return _onnx_bytes(dense_bundle(self._bundle.manifest), DOMAIN)
+
+    @cached_property
+    def _quantized(self) -> dict[str | None, bytes]:
+        from prunus.timing.eight_bits import quantize  # noqa: PLC0415  # ONNX Runtime is optional
+
+        size = self._bundle.manifest.image_size
+        found: dict[str | None, bytes] = {None: quantize(self._dense, random_images(NUM_RANDOM, size))}
+        return found | {domain: quantize(self._models[domain], images) for domain, images in self._images.items()}
+
+
+Built = Iterator[tuple[str | None, Callable[[int], Run]]]
+BUILDERS: dict[str, Callable[[Rivals], Built]] = {
+    ONNX_PRUNED: Rivals.pruned,
+    TORCH_DENSE: Rivals.dense_in_torch,
+    ONNX_DENSE: Rivals.dense,
+    ONNX_INT8: Rivals.int8,
+    OPENVINO_INT8: Rivals.openvino_int8,
+    OPENVINO_BF16: Rivals.openvino_bf16,
+}
+
+
+def _loadable(models: Mapping[str | None, bytes], precision: str) -> Built:
+    """Yield models in OpenVINO, after a check that it can load them: it knows fewer quantized networks."""
+    for domain, model in models.items():
+        openvino_run(model, 1, precision)
+        yield domain, partial(openvino_run, model, precision=precision)
+
+
+def random_images(count: int, size: int) -> Floats:
+    """Return normal noise in the form of images."""
+    return np.random.default_rng(0).standard_normal((count, 3, size, size)).astype(np.float32)
 
 
 def _not_installed(package: str | None) -> str:
@@ -103,22 +164,3 @@ def _onnx_bytes(bundle: Bundle, domain: str) -> bytes:
     from prunus.onnx.model import domain_model  # noqa: PLC0415
 
     return bytes(domain_model(onnx, bundle, domain).SerializeToString())
-
-
-def _onnx_run(model: bytes, threads: int) -> Run:
-    import onnxruntime  # noqa: PLC0415
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return lambda images: session.run(None, {"images": images})
-
-
-def _torch_run(network: nn.Module) -> Run:
-    import torch  # noqa: PLC0415
-
-    def run(images: Floats) -> object:
-        with torch.inference_mode():
-            return network(torch.from_numpy(images))
-
-    return run

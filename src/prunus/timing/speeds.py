@@ -13,7 +13,8 @@ from prunus.arrays import Floats
 from prunus.measure.cost import CostReport
 from prunus.measure.speed import Gain, Speed, Timing
 from prunus.runtime.predictor import Predictor
-from prunus.timing.rivals import ONNX_DENSE, Rivals, Run, Runs, torch_threads
+from prunus.timing.rivals import ONNX_DENSE, Rivals, Runs, random_images, torch_threads
+from prunus.timing.sessions import Run
 from prunus.timing.watching import counting
 
 Key = TypeVar("Key")
@@ -34,8 +35,8 @@ def measure_speeds(
     batches = max(3, rounds // 10)
     on_round = counting(threads, WARM_UP + rounds + WARM_UP + batches)
     with torch_threads(threads):
-        latency = take_turns(_bind(runs, _images(1, size)), rounds, pause, on_round)
-        passes = take_turns(_bind(runs, _images(batch, size)), batches, pause, on_round)
+        latency = take_turns(_bind(runs, random_images(1, size)), rounds, pause, on_round)
+        passes = take_turns(_bind(runs, random_images(batch, size)), batches, pause, on_round)
     return [
         Speed(
             engine=engine,
@@ -102,10 +103,6 @@ def promised_speed_up(costs: CostReport, domain: str) -> float:
 
 def _prunus_run(predictor: Predictor, domain: str) -> Run:
     return lambda images: predictor.logits(images, domain)
-
-
-def _images(count: int, size: int) -> Floats:
-    return np.random.default_rng(0).standard_normal((count, 3, size, size)).astype(np.float32)
 
 
 def _bind(runs: Runs, images: Floats) -> dict[tuple[str, str | None], Callable[[], object]]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from typing_extensions import override
 
+from prunus.amounts import write_bytes
 from prunus.config import Recipe, Training
 from prunus.learning.rates import rate_factor
-from prunus.measure.budget import LimitUse, in_words
+from prunus.measure.budget import TOGETHER, KernelShare, LimitUse, in_words
+from prunus.measure.cost import CostReport
 from prunus.methods.table import choose_method
 from prunus.run_folder import DomainEnding, Ending, EpochReport
 from prunus.training.observers import Observer
@@ -23,49 +24,43 @@ NOISE = 2.0  # standard deviations that chance explains
 NEAR_CHANCE = 0.25  # of the way from chance to no errors; what is farther is never called chance
 EPSILON = 1e-9  # of rounding
 
-LayerUsage = Mapping[str, Sequence[float]]  # layer -> share of its switches that are on, in every domain
+LayerUsage = Mapping[str, Sequence[float]]  # layer -> share of its kernels that every domain reads
 
 
-@dataclass(frozen=True)
-class Limit:
-    """The share of the kernels that each domain may use and, if `of_union`, all domains together."""
-
-    share: float
-    of_union: bool
-
-
-def limit_of(recipe: Recipe) -> Limit | None:
-    """Return what a recipe's method asks of the usage; None for methods without a budget, or whose files are counted.
-
-    Where a budget is kept exactly, masks may select kernels that nothing reads. No file holds them, and none counts.
-    """
+def limit_of(recipe: Recipe) -> KernelShare | None:
+    """Return what a recipe's method asks of the usage; None for methods without a budget, or with limits."""
     chosen = choose_method(recipe)
     share = recipe.budget.kernels
     is_asked = chosen.method.has_budget and not chosen.method.keeps_budget
-    return Limit(share, chosen.sharing == "union") if is_asked and share is not None else None
+    return KernelShare.of(share, chosen.sharing) if is_asked and share is not None else None
 
 
-def find_problems(ending: Ending, layers: LayerUsage, limit: Limit | None, has_budget: bool = True) -> tuple[str, ...]:
+def find_problems(
+    ending: Ending, layers: LayerUsage, over: Sequence[str] = (), can_grow: bool = True
+) -> tuple[str, ...]:
     """Return a sentence about everything that is wrong with a finished run.
 
     Args:
-        has_budget: whether the recipe of the method has one, which a user can raise.
+        over: sentences about the budget.
+        can_grow: whether the recipe's method has a budget that a user can raise.
     """
-    usages = {name: domain.usage for name, domain in ending.domains.items()}
     return (
-        *switched_off(list(usages), layers, has_budget=has_budget),
-        *inaccurate(ending.domains),
-        *over_budget(usages, ending.union, limit),
+        *switched_off(list(ending.domains), layers, can_grow),
+        *inaccurate(ending.domains, can_grow),
+        *over,
     )
 
 
-def switched_off(domains: Sequence[str], layers: LayerUsage, has_budget: bool) -> list[str]:
-    """Name what is switched off whole: the network, domains, or layers in all or in some domains."""
-    remedy = f"set {'a larger budget or ' if has_budget else ''}a smaller training.switch_lr"
+def switched_off(domains: Sequence[str], layers: LayerUsage, can_grow: bool) -> list[str]:
+    """Name what is switched off whole: the network, domains, or layers in all or in some domains.
+
+    A kernel counts as off, too, if it is on but nothing reads it: a model file has no such kernels.
+    """
+    remedy = f"set {'a larger budget or ' if can_grow else ''}a smaller training.switch_lr"
     is_off = {name: [share == 0 for share in shares] for name, shares in layers.items()}
     empty = [domain for index, domain in enumerate(domains) if layers and all(off[index] for off in is_off.values())]
     if layers and len(empty) == len(domains):
-        return [f"every switch of every domain is off, so the answers do not depend on the images; {remedy}"]
+        return [f"no domain reads any kernel, so the answers do not depend on the images; {remedy}"]
     everywhere = [name for name, off in is_off.items() if all(off)]
     lost = {
         domain: names
@@ -75,16 +70,16 @@ def switched_off(domains: Sequence[str], layers: LayerUsage, has_budget: bool) -
     }
     problems = []
     if empty:
-        problems.append(f"every switch is off in {_domains(empty)}; {remedy}")
+        problems.append(f"no kernel is read in {_domains(empty)}; {remedy}")
     if everywhere:
-        problems.append(f"{_layers(everywhere, len(layers))} switched off whole in all domains; {remedy}")
+        problems.append(f"{_layers(everywhere, len(layers))} no kernel that any domain reads; {remedy}")
     if lost:
         listed = {domain: _few(names) for domain, names in lost.items()}
-        problems.append(f"whole layers are switched off in {_with_details(listed)}; {remedy}")
+        problems.append(f"whole layers have no kernel that is read in {_with_details(listed)}; {remedy}")
     return problems
 
 
-def inaccurate(domains: Mapping[str, DomainEnding]) -> list[str]:
+def inaccurate(domains: Mapping[str, DomainEnding], can_grow: bool = True) -> list[str]:
     """Name the domains whose validation accuracy is that of chance, or clearly below that of frozen features."""
     known = {name: domain for name, domain in domains.items() if domain.validation_accuracy is not None}
     guessing = {
@@ -106,7 +101,7 @@ def inaccurate(domains: Mapping[str, DomainEnding]) -> list[str]:
     if weaker:
         problems.append(
             f"a linear classifier on the frozen backbone is more accurate in {_with_details(weaker)}; "
-            "train for more epochs, try another training.lr, or set a larger budget"
+            + ("train for more epochs, try another training.lr, or set a larger budget" if can_grow else LEARN)
         )
     return problems
 
@@ -128,19 +123,18 @@ def _is_below_frozen(domain: DomainEnding) -> bool:
     return frozen - accuracy > max(NOISE * math.sqrt(variance), EPSILON)
 
 
+LEARN = "train for more epochs, or try another training.lr"
 REACH = 'train for more epochs, set a larger training.switch_lr or training.dual_rate, or use method = "exact"'
 
 
-def over_budget(usages: Mapping[str, float], union: float, limit: Limit | None) -> list[str]:
+def over_budget(limit: KernelShare | None, costs: CostReport) -> list[str]:
     """Name what uses more kernels than the budget allows."""
-    if limit is None:
+    over = [line for line in limit.limits(costs) if not line.kept] if limit else []
+    if limit is None or not over:
         return []
-    over = {name: usage for name, usage in usages.items() if usage > limit.share + EPSILON}
-    together = {"all domains together": union} if limit.of_union and union > limit.share + EPSILON else {}
-    if not over and not together:
-        return []
-    digits = _digits([*over.values(), *together.values()], limit.share)
-    listed = ", ".join(f"{name} {usage:.{digits}%}" for name, usage in {**over, **together}.items())
+    usages = {line.domain or TOGETHER: line.used / costs.num_kernels() for line in over}
+    digits = _digits(list(usages.values()), limit.share)
+    listed = ", ".join(f"{name} {usage:.{digits}%}" for name, usage in usages.items())
     return [f"the run is over its budget of {limit.share:.{digits}%} of the kernels ({listed}); {REACH}"]
 
 
@@ -150,7 +144,9 @@ def over_limits(limits: Iterable[LimitUse], remedy: str) -> list[str]:
     return [f"the model is over its budget ({in_words(over)}); {remedy}"] if over else []
 
 
-def falls_short(points: Sequence[tuple[int, float]], total_steps: int, training: Training, limit: Limit) -> str | None:
+def falls_short(
+    points: Sequence[tuple[int, float]], total_steps: int, training: Training, limit: KernelShare
+) -> str | None:
     """Say so if the usage will not reach the budget in time.
 
     The decline per step since half of the steps continues, in proportion to the learning rates that are left.
@@ -167,7 +163,7 @@ def falls_short(points: Sequence[tuple[int, float]], total_steps: int, training:
     expected = usage - (usage_before - usage) * left / done if done else usage
     if min(usage, expected) <= limit.share + TOLERANCE:
         return None
-    who = "all domains together" if limit.of_union else "the domain that uses most"
+    who = TOGETHER if limit.of_union else "the domain that uses most"
     return (
         f"the schedule is too short for the budget: {who} will still use about {expected:.0%} of the kernels at its "
         f"end, where {limit.share:.0%} are allowed; {REACH}"
@@ -177,7 +173,7 @@ def falls_short(points: Sequence[tuple[int, float]], total_steps: int, training:
 class ScheduleWatch(Observer):
     """Says once, after a third of the steps, that a run will not reach its budget in time."""
 
-    def __init__(self, training: Training, limit: Limit, note: Callable[[str], None]) -> None:
+    def __init__(self, training: Training, limit: KernelShare, note: Callable[[str], None]) -> None:
         self._training = training
         self._limit = limit
         self._note = note
@@ -204,14 +200,15 @@ class ScheduleWatch(Observer):
         self.progressed(report)
 
 
-def larger_than_dense(file_bytes: int, dense_bytes: int) -> list[str]:
-    """Say so if a model file is larger than the network it was pruned from."""
+def larger_than_dense(file_bytes: int, dense_bytes: int, remedies: Sequence[str]) -> list[str]:
+    """Say so if a model file is larger than the network it was pruned from, and what can be done about it."""
     if file_bytes <= dense_bytes:
         return []
+    *others, last = remedies
     return [
-        f"the file is larger than the dense network ({file_bytes / 1e6:.2f} MB against {dense_bytes / 1e6:.2f} MB): "
-        "too few kernels were removed to make up for the masks, norms and classifiers of the domains; "
-        "set a smaller budget, train for more epochs, or use the argument dtype='float16'"
+        f"the file is larger than the dense network ({write_bytes(file_bytes)} against {write_bytes(dense_bytes)}): "
+        "too few kernels are removed to make up for the masks, norms and classifiers of the domains; "
+        + (f"{', '.join(others)}, or {last}" if others else last)
     ]
 
 
@@ -234,5 +231,5 @@ def _few(layers: Sequence[str]) -> str:
 
 def _layers(names: Sequence[str], total: int) -> str:
     if len(names) == 1:
-        return f"layer {names[0]} is"
-    return f"{len(names)} of {total} layers, the first of them {names[0]}, are"
+        return f"layer {names[0]} has"
+    return f"{len(names)} of {total} layers, the first of them {names[0]}, have"

@@ -28,7 +28,7 @@ from prunus.run_folder import Ending
 from prunus.training.findings import over_limits
 from prunus.training.interrupt import stop_on_signal
 from prunus.training.observers import Observer
-from prunus.training.reports import Reporter, describe_ending
+from prunus.training.reports import Reporter, as_it_ended, describe_ending
 from prunus.training.saving import Saver
 
 STEPS_BETWEEN_REPORTS = 20
@@ -87,6 +87,7 @@ def fit(
                 if keeper and keeper.advance(job.step, step.position / recipe.training.num_epochs):
                     for message in (f"the model now has its final size: {keeper.summary()}", *keeper.emptied()):
                         observer.noted(message)
+                learner.move_to(step.position)
                 runner.run([(domain, len(indices)) for domain, indices in step.parts], inputs, factor)
                 observer.stepped(job.step, step.epoch)
                 saver.move_to(job.step)
@@ -155,22 +156,30 @@ def _end_epoch(run: _Run, epoch: int) -> None:
     learner.synchronize()
     report = run.reporter.read(epoch, saver.position.step, validate(learner, run.data))
     saver.check(report)
-    saver.judge(report, within_limits=run.keeper.is_final() if run.keeper else None)
+    saver.judge(report, within_limits=_is_within_limits(run))
     if saver.position.is_finished:
-        final = run.reporter.read(epoch, saver.position.step, _finish(run))
+        ending = _finish(run)
+        final = as_it_ended(run.reporter.read(epoch, saver.position.step, {}), ending)
         report = replace(final, images_per_second=report.images_per_second)
     run.observer.epoch_ended(report)
     learner.tally_D3.zero_()
 
 
-def _finish(run: _Run) -> dict[str, float]:
-    """Bring the best state and the last one into their final form; return the last one's validation accuracies."""
+def _is_within_limits(run: _Run) -> bool | None:
+    """Return whether an epoch may be the best one; None if that depends on the usage of the domains."""
+    learner = run.learner
+    if learner.recipe.training.quantize and not learner.is_rounding:
+        return False  # a model file of integers would lose more than those that follow
+    return run.keeper.is_final() if run.keeper else None
+
+
+def _finish(run: _Run) -> Ending:
+    """Bring the best state and the last one into their final form; return how the last one has become."""
     frozen = _measure_frozen_features(run)
     best = run.saver.settle_best(partial(_settle, run, frozen))
     last = _settle(run, frozen)
     run.saver.save_ending(best or last)
-    accuracies = {name: domain.validation_accuracy for name, domain in last.domains.items()}
-    return {name: accuracy for name, accuracy in accuracies.items() if accuracy is not None}
+    return last
 
 
 def _settle(run: _Run, frozen: Mapping[str, float]) -> Ending:
@@ -181,7 +190,7 @@ def _settle(run: _Run, frozen: Mapping[str, float]) -> Ending:
     if run.keeper is None:
         return ending
     over = over_limits(run.keeper.limits.lines(run.keeper.usage()), UNEXPECTED)
-    return replace(ending, findings=(*ending.findings, *run.keeper.emptied(), *over))
+    return replace(ending, findings=(*ending.findings, *over))
 
 
 def _renew_norms(run: _Run) -> None:

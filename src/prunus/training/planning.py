@@ -8,7 +8,8 @@ from prunus.checkpoints.last import read_last
 from prunus.config import Recipe
 from prunus.errors import RecipeError, TrainingError
 from prunus.losses.sharing import find_sharing_loss
-from prunus.methods.table import choose_method, with_method
+from prunus.methods.exact import Options
+from prunus.methods.table import ChosenMethod, choose_method, with_method
 from prunus.names import is_utf8
 from prunus.recipes import load_stored_recipe, recipe_differences, with_absolute_paths
 from prunus.run_folder import RunFolder
@@ -39,6 +40,7 @@ def check_recipe(recipe: Recipe) -> None:
             f"strategy 'individual' trains each domain alone, but {what} needs domains to learn together; "
             'use another strategy, or method = "ba2" without a sharing loss'
         )
+    _check_rounding(recipe, chosen)
     judging = recipe.training.keep == "best" or recipe.training.patience
     if judging and alone:
         raise RecipeError(
@@ -60,6 +62,21 @@ def _check_budget(recipe: Recipe) -> None:
         raise RecipeError(
             f"method {chosen.name!r} {knows}, but the recipe sets budget.{others[0]}; "
             'use method = "exact", or a share such as budget = 0.25'
+        )
+
+
+def _check_rounding(recipe: Recipe, chosen: ChosenMethod) -> None:
+    """Refuse rounding that no model file would gain from, or that would never begin."""
+    if recipe.training.quantize is None:
+        return
+    if not chosen.method.packable:
+        raise RecipeError(
+            f"training.quantize prepares a model file, and none can hold method {chosen.name!r}; remove it"
+        )
+    if isinstance(chosen.options, Options) and chosen.options.until == 1:
+        raise RecipeError(
+            "training.quantize rounds after the kernels are chosen, and method.until = 1 leaves no time for it; "
+            "set a smaller method.until, such as 0.5"
         )
 
 

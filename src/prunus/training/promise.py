@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -10,17 +10,18 @@ import torch
 from prunus.backbone.zoo import Backbone
 from prunus.budgets.growth import GrowthKeeper
 from prunus.budgets.keeper import Keeper
-from prunus.budgets.limits import Usage, limits_of, whole_share
+from prunus.budgets.limits import Usage, limits_of
 from prunus.budgets.meter import FileMeter, MaskMeter, NetworkMeter
 from prunus.budgets.switch_costs import switch_costs
 from prunus.checkpoints.checkpoint import Identity, Position
 from prunus.checkpoints.provenance import domain_entries, provenance
-from prunus.config import Recipe
+from prunus.config import Budget, Recipe
 from prunus.errors import BackboneError, RecipeError
+from prunus.granularity import unit_name
 from prunus.lowering.pack import Description, lower
 from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.network import MultiDomainNet
-from prunus.measure.budget import write_amount
+from prunus.measure.budget import LimitUse, whole_share, write_amount
 from prunus.measure.cost import CostReport
 from prunus.methods.costs import dense_costs
 from prunus.methods.exact import Options
@@ -29,6 +30,7 @@ from prunus.parallel.processes import ALONE, Processes
 from prunus.torch_graph.file_network import FileNetwork
 
 NOISE = 1e-3  # too little to silence a channel
+Smallest = Callable[[Mapping[str, object]], tuple[Keeper, Usage]]
 LONG = Position(step=10**7, total_steps=10**7)  # a file names its steps: as long as they may get
 
 
@@ -39,7 +41,8 @@ def make_keeper(
     options = choose_method(identity.recipe).options
     if not isinstance(options, Options) or net.switches is None:
         return None
-    refuse_unreachable(partial(_smallest, with_own_norms(net), backbone, identity, options), dense_costs(backbone))
+    smallest = partial(_smallest, with_own_norms(net), backbone, identity, options)
+    refuse_unreachable(smallest, identity.recipe.budget, dense_costs(backbone))
     return _keeper(net, backbone, identity, options, processes)
 
 
@@ -58,6 +61,8 @@ def make_growth_keeper(
     share = recipe.budget.only_kernels
     if share is None or len(net.domains) > 1:
         raise RecipeError("a model file can grow for one new domain, by a share of its kernels; set budget to a share")
+    if options.granularity != "kernel":
+        raise RecipeError('a model file grows by single kernels; remove granularity, or set method.weights = "frozen"')
     assert isinstance(backbone.network, FileNetwork)
     dense = sum(conv.dense_kernels for conv in backbone.network.bundle.manifest.convs.values())
     most = whole_share(share, dense)
@@ -105,37 +110,70 @@ def with_own_norms(net: MultiDomainNet) -> MultiDomainNet:
 
 
 def _smallest(
-    net: MultiDomainNet, backbone: Backbone, identity: Identity, options: Options, size: int | None = None
+    net: MultiDomainNet, backbone: Backbone, identity: Identity, options: Options, changes: Mapping[str, object]
 ) -> tuple[Keeper, Usage]:
-    """Measure the smallest network, if its recipe allows a file of this size."""
-    if size is not None:
-        budget = identity.recipe.budget.model_copy(update={"bytes": size})
-        identity = identity.model_copy(update={"recipe": identity.recipe.model_copy(update={"budget": budget})})
+    """Measure the smallest network, with some limits of its recipe changed."""
+    budget = identity.recipe.budget.model_copy(update=dict(changes))
+    identity = identity.model_copy(update={"recipe": identity.recipe.model_copy(update={"budget": budget})})
     keeper = _keeper(net, backbone, identity, options)
     return keeper, keeper.smallest()
 
 
-def refuse_unreachable(smallest: Callable[..., tuple[Keeper, Usage]], dense: CostReport) -> None:
+def refuse_unreachable(smallest: Smallest, budget: Budget, dense: CostReport) -> None:
     """Refuse limits that even the smallest network exceeds, and name the smallest values that can be kept.
 
     Args:
-        smallest: measures the smallest network, with the recipe's limit of bytes or another one.
+        smallest: measures the smallest network, with some limits of the budget changed.
     """
-    keeper, usage = smallest()
-    for line in keeper.limits.lines(usage):
-        if line.kept:
-            continue
-        least = str(line.used)
-        if line.name == "bytes":
-            least = str(least_bytes(line.used, lambda size: smallest(size)[1].bytes or 0))
-        if line.name in ("kernels", "weights"):
-            least = _share(line.used, dense.num_kernels() if line.name == "kernels" else dense.dense_weights())
-        allowed, needed = (write_amount(line.name, amount) for amount in (line.limit, line.used))
-        of = f" of domain {line.domain!r}" if line.domain else ""
-        raise RecipeError(
-            f"the budget of {allowed}{of} cannot be kept: with one {keeper.pool.layout.granularity} per layer, "
-            f"this network and its domains take {needed}; set budget.{line.name} to at least {least}"
+    keeper, usage = smallest({})
+    missed = _missed(keeper.limits.lines(usage), budget)
+    if not missed:
+        return
+    totals: dict[str, int] = {"kernels": dense.num_kernels(), "weights": dense.dense_weights()}
+    least: dict[str, float] = {
+        key: _share(line.used, totals[key]) if key in totals else line.used for key, line in missed.items()
+    }
+    if "bytes" in least:  # of a file that names all its limits
+        changes = _changes(budget, {key: value for key, value in least.items() if key != "bytes"})
+        least["bytes"] = least_bytes(
+            smallest(changes)[1].bytes or 0, lambda size: smallest(changes | {"bytes": size})[1].bytes or 0
         )
+    allowed = [
+        f"{line.limit:,} of {totals[key]:,} {key}" if key in totals else write_amount(line.name, line.limit)
+        for key, line in missed.items()
+    ]
+    needed = [write_amount(line.name, int(least[key]) if key == "bytes" else line.used) for key, line in missed.items()]
+    owners = [f" for domain {line.domain!r}" if "." in key else "" for key, line in missed.items()]
+    unit = unit_name(keeper.pool.layout.granularity)
+    reserve = ", and the size has a reserve of a few dozen bytes" if "bytes" in least else ""
+    raise RecipeError(
+        f"the budget of {_listed(allowed, owners)} cannot be kept: the smallest network takes "
+        f"{_listed(needed, owners)} (one {unit} per layer stays, kernels that nothing reads do not count{reserve}); "
+        f"set {_listed([f'budget.{key} to at least {value:.12g}' for key, value in least.items()])}"
+    )
+
+
+def _missed(lines: Iterable[LimitUse], budget: Budget) -> dict[str, LimitUse]:
+    """Return the limits that are exceeded by their keys in a recipe; of domains with one key, the costliest."""
+    missed: dict[str, LimitUse] = {}
+    for line in (line for line in lines if not line.kept):
+        key = f"macs.{line.domain}" if line.name == "macs" and isinstance(budget.macs, dict) else line.name
+        if key not in missed or line.used > missed[key].used:
+            missed[key] = line
+    return missed
+
+
+def _changes(budget: Budget, values: Mapping[str, float]) -> dict[str, object]:
+    """Return the limits of a budget that change if some keys are set to other values."""
+    own = {key.removeprefix("macs."): value for key, value in values.items() if key.startswith("macs.")}
+    changes: dict[str, object] = {key: value for key, value in values.items() if "." not in key}
+    return changes | ({"macs": {**budget.macs, **own}} if isinstance(budget.macs, dict) else {})
+
+
+def _listed(parts: Sequence[str], endings: Sequence[str] = ()) -> str:
+    """Join parts, each with its ending, as in "a, b and c"."""
+    *others, last = [part + ending for part, ending in zip(parts, endings or [""] * len(parts), strict=True)]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def least_bytes(needed: int, measure: Callable[[int], int]) -> int:
@@ -146,6 +184,6 @@ def least_bytes(needed: int, measure: Callable[[int], int]) -> int:
     return size
 
 
-def _share(used: int, total: int) -> str:
-    """Write the smallest share of a total that is enough, with six digits."""
-    return f"{math.ceil(10**6 * used / total) / 10**6:.6g}"
+def _share(used: int, total: int) -> float:
+    """Return the smallest share of a total that is enough, with six digits."""
+    return math.ceil(10**6 * used / total) / 10**6

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from prunus.arrays import Integers
+from prunus.budgets.counting import used_kernels
 from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner
-from prunus.methods.table import choose_method
+from prunus.measure.cost import CostReport
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport
-from prunus.training.findings import LayerUsage, find_problems, limit_of
+from prunus.training.findings import LayerUsage, find_problems, limit_of, over_budget
 
 NONE: Mapping[str, float] = MappingProxyType({})
 
@@ -134,18 +135,30 @@ def describe_ending(
         validation: accuracies by domain.
         frozen: those of frozen features.
     """
-    switches = learner.net.switches
-    mask_DK = switches.kernel_masks() if switches else torch.ones(len(data), 1, dtype=torch.bool)
+    net, recipe, method = learner.net, learner.recipe, learner.chosen.method
+    packable = method.packable and not recipe.backbone.is_model_file  # which gains a domain, and is no file by itself
+    costs = used_kernels(net, {domain.name: domain.preprocess for domain in data}, packable)
     domains = {}
-    for domain, usage in zip(data, mask_DK.double().mean(1).tolist(), strict=True):
+    for domain in data:
         images = domain.validation or domain.train
-        chance = chance_accuracy(images.labels, len(learner.net.classes[domain.name]))
+        chance = chance_accuracy(images.labels, len(net.classes[domain.name]))
         held_out = len(domain.validation) if domain.validation else 0
         domains[domain.name] = DomainEnding(
-            usage, chance, held_out, validation.get(domain.name), frozen.get(domain.name)
+            costs.usage(domain.name), chance, held_out, validation.get(domain.name), frozen.get(domain.name)
         )
-    ending = Ending(step, domains, mask_DK.any(0).double().mean().item(), switches is not None)
-    return replace(ending, findings=_problems(ending, learner))
+    ending = Ending(step, domains, costs.union(), net.switches is not None, intersection=costs.intersection())
+    over = over_budget(limit_of(recipe), costs)
+    can_grow = method.has_budget and recipe.budget.can_grow
+    return replace(ending, findings=find_problems(ending, _layer_usage(learner, costs), over, can_grow))
+
+
+def as_it_ended(report: EpochReport, ending: Ending) -> EpochReport:
+    """Return the last report of a run with the numbers of its end, which are counted as in the model file."""
+    domains = {}
+    for name, domain in report.domains.items():
+        end = ending.domains[name]
+        domains[name] = replace(domain, usage=end.usage, validation_accuracy=end.validation_accuracy)
+    return replace(report, domains=domains, union=ending.union, intersection=ending.intersection, is_ending=True)
 
 
 def chance_accuracy(labels: Integers, num_classes: int) -> float:
@@ -153,13 +166,12 @@ def chance_accuracy(labels: Integers, num_classes: int) -> float:
     return max(1 / num_classes, float(np.bincount(labels).max() / len(labels)))
 
 
-def _layer_usage(learner: Learner) -> LayerUsage:
+def _layer_usage(learner: Learner, costs: CostReport) -> LayerUsage:
+    """Return the share of every layer that each domain uses: of its kernels in the file, or else of its switches."""
     switches = learner.net.switches
     if switches is None or not switches.zeroes_weights:
         return {}
-    return {name: mask.flatten(1).double().mean(1).tolist() for name, mask in switches.layer_masks().items()}
-
-
-def _problems(ending: Ending, learner: Learner) -> tuple[str, ...]:
-    has_budget = choose_method(learner.recipe).method.has_budget
-    return find_problems(ending, _layer_usage(learner), limit_of(learner.recipe), has_budget)
+    masks = switches.layer_masks()
+    if {layer.name for layer in costs.layers} == set(masks):
+        return {layer.name: list(costs.layer_usage(layer).values()) for layer in costs.layers}
+    return {name: mask.flatten(1).double().mean(1).tolist() for name, mask in masks.items()}

@@ -131,6 +131,7 @@ def teacher_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe of a network per domain that teaches another recipe, trained with the same settings."""
     own = {"budget", "granularity", "sharing", "init", "teacher", "dtype"}
     content = recipe.model_dump(mode="json", exclude=own) | {"method": TRAINED_FIRST}
+    content["training"].pop("quantize", None)  # its answers are learned, not its numbers
     return with_method(Recipe.model_validate_json(json.dumps(content)))
 
 

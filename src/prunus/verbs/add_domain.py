@@ -17,6 +17,7 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.config import PYTHON_PREFIX, Recipe
 from prunus.data.own.domain import OwnDomain, PairDataset
+from prunus.editing.domains import check_floats
 from prunus.editing.original import check_original, original_choice
 from prunus.errors import BundleError, PrunusError, RecipeError, TrainingInterrupted
 from prunus.evaluation.packing import pack_run
@@ -81,6 +82,7 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
     path = f"{PYTHON_PREFIX}{name}" if own.domains else str(images)
     with _folder(run, file) as folder:
         base, bundle = _opened(as_path(model, "a model file or the folder of a run"), folder, own)
+        check_floats(bundle)
         addition = Addition(path, name, grow, None if weights is None else str(weights))
         recipe = addition_recipe(base, bundle, addition, settings)
         added = recipe.domains[0].name
@@ -139,5 +141,6 @@ def _opened(model: Path, folder: Path, own: Own) -> tuple[Path, Bundle]:
     with own.passed_to(model):
         trained = open_run(model, "cpu")
     base = folder / BASE
-    write_bundle(base, pack_run(trained), trained.recipe.dtype)
+    dtype = trained.recipe.dtype
+    write_bundle(base, pack_run(trained), "float32" if dtype == "int8" else dtype)  # a domain is added to floats
     return base.absolute(), read_bundle(base)

@@ -3,51 +3,85 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prunus.arrays import DType
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.dtypes import STORED
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.config import Recipe
-from prunus.errors import BudgetWarning, BundleError
+from prunus.errors import BudgetWarning, BundleError, UnknownNameError
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.packing import pack_run
+from prunus.evaluation.watching import watched_by, watching
 from prunus.files import as_path
 from prunus.measure.budget import LimitUse
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.methods.table import choose_method
 from prunus.names import shown
 from prunus.presets import of_any_version
+from prunus.quantizing.images import Draw
+from prunus.quantizing.quantize import Settings, quantize
+from prunus.quantizing.run_images import draw_run_images
 from prunus.recipes import parse_recipe
+from prunus.timing.machine import usable_processors
 from prunus.training.findings import larger_than_dense, limit_of, over_budget, over_limits
-from prunus.training.run import open_run
-from prunus.verbs.arguments import Own, check_run_or_file
+from prunus.training.run import TrainedRun, open_run
+from prunus.verbs.arguments import Domains, Own, check_run_or_file
 
 if TYPE_CHECKING:
     from torch import nn
 
+__all__ = ["find_problems", "limits_of_file", "prune", "watched_by"]
 
-def prune(run: str | Path, out: str | Path, dtype: DType | None = None, *, backbone: nn.Module | None = None) -> Path:
+
+def prune(
+    run: str | Path,
+    out: str | Path,
+    dtype: DType | None = None,
+    data: str | Path | None = None,
+    *,
+    backbone: nn.Module | None = None,
+    domains: Domains | None = None,
+) -> Path:
     """Drop every kernel that no domain of a run uses and write the rest to one file.
 
     A file that exceeds its budget, or the size of the dense network, is written with a warning.
 
     Args:
-        dtype: how weights are stored: float32, float16 or bfloat16 (default: the recipe's).
+        dtype: how weights are stored: float32, float16, bfloat16 or int8 (default: the recipe's). With int8 the file
+            also computes with 8-bit integers, whose scales are chosen with training images.
+        data: for int8, the folder of the domains, if it is not where the recipe says.
         backbone: the own network with which the run was trained.
+        domains: for int8, the images of domains that were passed from Python in training.
     """
     file = as_path(out, "the model file to write")
     folder = as_path(run, "the folder of a run")
     if file.is_dir():
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
     check_run_or_file(folder)
-    with Own(backbone).passed_to(folder):
+    if dtype is not None and dtype not in STORED:
+        raise UnknownNameError("dtype", dtype, STORED)
+    with Own(backbone, domains).passed_to(folder):
         trained = open_run(folder, device="cpu")
-    write_bundle(file, pack_run(trained), dtype or trained.recipe.dtype)
+        chosen = dtype or trained.recipe.dtype
+        bundle = pack_run(trained)
+        if chosen == "int8":
+            bundle = _in_eight_bits(trained, bundle, data)
+    write_bundle(file, bundle, chosen)
     for problem in find_problems(file, folder):
         warnings.warn(shown(f"{out}: {problem}"), BudgetWarning, stacklevel=2)
     return file
+
+
+def _in_eight_bits(run: TrainedRun, bundle: Bundle, data: str | Path | None) -> Bundle:
+    watch = watching()
+    draw = Draw(seed=run.recipe.seed)
+    images = draw_run_images(run.recipe, bundle.manifest.domains, data, draw, partial(watch, "decoding"))
+    settings = Settings(threads=usable_processors(), most_bytes=run.recipe.budget.bytes)
+    return quantize(bundle, images, settings, watch)
 
 
 def limits_of_file(model: Path) -> tuple[LimitUse, ...]:
@@ -60,15 +94,23 @@ def limits_of_file(model: Path) -> tuple[LimitUse, ...]:
 def find_problems(model: Path, run: Path | str = "RUN") -> list[str]:
     """Say what is wrong with the model file that was just written from a run: its usage, or its size."""
     bundle = read_bundle(model)
-    costs = bundle_costs(bundle)
-    usages = {name: costs.usage(name) for name in bundle.domains}
     recipe = _recipe(bundle)
-    problems = larger_than_dense(model.stat().st_size, bundle.manifest.dense_bytes)
+    problems = larger_than_dense(model.stat().st_size, bundle.manifest.dense_bytes, _smaller(recipe))
     if recipe is None:
         return problems
     if choose_method(recipe).method.keeps_budget:
         return [*over_limits(limits_of_file(model), _remedy(bundle, recipe, run)), *problems]
-    return [*over_budget(usages, costs.union(), limit_of(recipe)), *problems]
+    return [*over_budget(limit_of(recipe), bundle_costs(bundle)), *problems]
+
+
+def _smaller(recipe: Recipe | None) -> list[str]:
+    """Return what makes a file smaller."""
+    method = choose_method(recipe).method if recipe else None
+    return [
+        *(["set a smaller budget"] if method and method.has_budget else []),
+        *(["train for more epochs"] if method and method.has_budget and not method.keeps_budget else []),
+        "use the argument dtype='float16'",
+    ]
 
 
 def _recipe(bundle: Bundle) -> Recipe | None:

@@ -1,12 +1,13 @@
 """Write one page about runs, and its figures as files."""
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from prunus.bundle.file import bundle_parts, bundle_size, write_bundle
-from prunus.errors import DataError, PrunusError
+from prunus.errors import BudgetWarning, DataError, PrunusError
 from prunus.files import as_path, write_json
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.inspection import bundle_sharing, titled_parts
@@ -94,12 +95,21 @@ def _timed(folder: RunFolder) -> bool:
         return False
     from prunus.evaluation.subject import open_subject  # noqa: PLC0415  # needs torch
     from prunus.verbs.bench import bench  # noqa: PLC0415  # likewise
+    from prunus.verbs.prune import prune  # noqa: PLC0415  # likewise
 
     subject = open_subject(folder.path, "cpu")
     if subject.bundle is None:
         return False
     with TemporaryDirectory() as temporary:
         model = Path(temporary) / folder.model.name
-        write_bundle(model, subject.bundle, subject.recipe.dtype)
+        if subject.recipe.dtype == "int8":
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", BudgetWarning)
+                    prune(folder.path, model)
+            except DataError:  # its images are gone
+                return False
+        else:
+            write_bundle(model, subject.bundle, subject.recipe.dtype)
         write_json(folder.bench, bench(model, threads=(1,), rounds=ROUNDS).model_dump(mode="json"))
     return True

@@ -37,7 +37,7 @@ def test_the_table_is_the_one_that_the_comparison_wrote() -> None:
     compared = Comparison.model_validate_json(COMPARED.read_bytes())
     runs = []
     for row in compared.rows:
-        content = results(row.method, row.budget, row.accuracies, (row.params_ratio, row.macs_ratio))
+        content = results(row.method, row.budget, row.accuracies, (row.params_ratio, row.macs_ratio), union=row.union)
         for domain in content["domains"].values():
             domain["usage"] = row.largest_usage
         runs.append(ReportedRun(row.name, Evaluation.model_validate(content)))

@@ -40,10 +40,13 @@ def test_the_summary_ends_with_the_budget(evaluation: Evaluation, expected: str)
     assert text.endswith(expected)
 
 
-def test_a_domain_over_its_budget_is_counted() -> None:
+def test_what_is_over_its_budget_is_named() -> None:
     content = results("union", 0.25)
     content["domains"]["birds"]["usage"] = 0.3
-    assert summary(Evaluation.model_validate(content)).endswith("It was exceeded by 1 domain.")
+    assert summary(Evaluation.model_validate(content)).endswith("It was exceeded by birds.")
+    over = LIMIT | {"used": 9, "kept": False}
+    missed = _evaluation("union", 0.25, budget_kept=False, limits=[LIMIT | {"domain": "birds"}, over])
+    assert summary(missed).endswith("It was missed: 9 of 8 kernels.")
 
 
 def test_the_accuracy_is_compared_with_the_frozen_backbone_where_that_is_known() -> None:

@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prunus.config import MODEL_SUFFIX
 from prunus.errors import BackboneError
 from prunus.names import name_problem
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 GROUP = "prunus.backbones"  # of entry points
 TIMM_PREFIX = "timm/"
-MODEL_ENDING = ".prunus"
 BUNDLED = ("wrn28_4", "wrn14_2")
 EXAMPLE = "prunus.register_backbone('leaf_net', LeafNet, size=32, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))"
 
@@ -92,7 +92,7 @@ def register_backbone(  # what timm's configuration of a network holds
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name or name_problem(name):
         raise BackboneError(f"the name of a backbone must be a short text, got {reprlib.repr(name)}; {EXAMPLE}")
-    if name in BUNDLED or name.startswith(TIMM_PREFIX) or name.endswith(MODEL_ENDING):
+    if name in BUNDLED or name.startswith(TIMM_PREFIX) or name.endswith(MODEL_SUFFIX):
         raise BackboneError(f"the name {name!r} is taken by Prunus itself; choose another name for your backbone")
 
 

@@ -66,6 +66,11 @@ class ByClass(Result):
     confusions: tuple[Confusion, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
 
+    def without_pictures(self) -> ByClass:
+        """Return the same results without the pictures of mistakes."""
+        mistakes = tuple(mistake.model_copy(update={"picture": ""}) for mistake in self.mistakes)
+        return self.model_copy(update={"mistakes": mistakes})
+
     def matrix(self) -> list[list[int]]:
         """Return the number of images by true class (rows) and predicted class (columns)."""
         places = {result.name: place for place, result in enumerate(self.classes)}

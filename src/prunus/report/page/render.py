@@ -23,7 +23,7 @@ from prunus.report.page.run_figures import run_figures
 from prunus.report.page.svg import Drawing, Key, drawing_settings, short
 from prunus.report.recipe import last_part
 from prunus.report.speed import speed_name
-from prunus.report.tables import megabytes, percent
+from prunus.report.tables import file_size, is_penalty, percent
 from prunus.report.training_curves import accuracy_kind
 from prunus.version import __version__
 
@@ -156,7 +156,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "megabytes": megabytes, "last_part": last_part, "short": short}
+    environment.filters |= {"percent": percent, "file_size": file_size, "last_part": last_part, "short": short}
+    environment.tests["penalty"] = is_penalty
     return environment
 
 

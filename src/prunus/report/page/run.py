@@ -10,7 +10,7 @@ from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import FEATURE
 from prunus.measure.speed import Benchmark
-from prunus.report.tables import megabytes, percent
+from prunus.report.tables import file_size, percent
 from prunus.run_folder import EpochReport
 
 OURS = "Prunus"  # the engine, in timings
@@ -67,10 +67,10 @@ def _budget_sentences(results: Evaluation) -> Iterator[str]:
         yield f"Budget (β): {100 * results.budget:g} % of the kernels."
     if results.budget_kept:
         yield f"It was kept: {in_words(results.limits)}."
-    elif results.over_budget:
-        yield f"It was exceeded by {plural(len(results.over_budget), 'domain')}."
-    elif results.budget_kept is False:
+    elif results.limits and results.over_budget:
         yield f"It was missed: {in_words(limit for limit in results.limits if not limit.kept)}."
+    elif results.over_budget:
+        yield f"It was exceeded by {', '.join(results.over_budget)}."
 
 
 def headline(run: ReportedRun) -> list[Fact]:
@@ -93,7 +93,7 @@ def headline(run: ReportedRun) -> list[Fact]:
             percent(results.macs_ratio),
             f"of the backbone's {results.dense_macs / 1e6:,.1f} M MACs per image",
         ),
-        ("size", megabytes(size), f"for {domains}; the dense backbone alone takes {megabytes(results.dense_bytes)}"),
+        ("size", file_size(size), f"for {domains}; the dense backbone alone takes {file_size(results.dense_bytes)}"),
     ]
     return [*facts, _latency(run.bench)] if run.bench else facts
 

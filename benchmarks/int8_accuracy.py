@@ -1,0 +1,198 @@
+"""Compare the accuracy and the size of 8-bit model files with those of float32.
+
+    python -m benchmarks.int8_accuracy [RUN] [--data DIR] [--draws 3] [--images 16,64,256] [--no-rules] [--json FILE]
+
+RUN is a finished run (default: runs/demo, which `make demo` trains). The first table compares the rules that choose
+codings, with all operations in integers: by how much the mean accuracy over domains on the test images changes, the
+largest loss of a domain in any draw, and the squared error of the logits relative to their variance. The second table
+has the files that `prunus prune --dtype int8` would write, with other calibration images in every draw. The command
+fails if their mean over domains loses more than 0.3 points in the mean of the draws, a domain more than 1, or if a file
+has more than 0.34 of the bytes of the float32 one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.splitting import possible_integers
+from prunus.bundle.file import bundle_size
+from prunus.data.layouts import open_domain
+from prunus.data.loading import load_images
+from prunus.evaluation.classifying import locate
+from prunus.evaluation.packing import pack_run
+from prunus.images import crop_windows
+from prunus.quantizing.coding import make_coder
+from prunus.quantizing.codings import calibrate
+from prunus.quantizing.images import Draw, Drawn, Pictures
+from prunus.quantizing.judging import Judge, Losses
+from prunus.quantizing.quantize import Settings, quantize
+from prunus.quantizing.ranges import RULES as RANGES
+from prunus.quantizing.run_images import draw_run_images
+from prunus.quantizing.weights import RULES as WEIGHTS
+from prunus.timing.machine import describe_machine, usable_processors
+from prunus.training.run import TrainedRun, open_run
+
+MOST_MEAN_LOSS, MOST_LOSS, MOST_SHARE = 0.003, 0.01, 0.34
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run, its bundle of floats and where its images are."""
+
+    run: TrainedRun
+    bundle: Bundle
+    data: Path | None
+
+    @cached_property
+    def test(self) -> dict[str, Drawn]:
+        """Return the test images of every domain."""
+        drawn = {}
+        for choice in self.run.recipe.domains:
+            preprocess = self.bundle.manifest.domains[choice.name].preprocess
+            domain = open_domain(locate(choice, self.data), self.run.recipe.training.validation_share)
+            images = load_images(domain, "test", preprocess)
+            (window,) = crop_windows(preprocess.resize, preprocess.size, 1)
+            pictures = Pictures(preprocess.crop(images.images, *window), preprocess)
+            drawn[choice.name] = Drawn(pictures, pictures, images.labels)
+        return drawn
+
+    @cached_property
+    def judge(self) -> Judge:
+        """Return what measures bundles on the test images."""
+        return Judge(self.bundle, self.test, usable_processors(), lambda *_: None)
+
+    def draw(self, images: int, seed: int) -> dict[str, Drawn]:
+        """Draw calibration images."""
+        draw = Draw(calibration=images, seed=seed)
+        return draw_run_images(self.run.recipe, self.bundle.manifest.domains, self.data, draw, lambda *_: None)
+
+
+def mean_lost(losses: Losses) -> float:
+    return mean(loss.lost for loss in losses.values())
+
+
+def compare_rules(case: Case, counts: list[int], draws: int) -> list[dict[str, Any]]:
+    """Measure every rule with every number of calibration images, all operations in integers."""
+    rows: list[dict[str, Any]] = []
+    for count in counts:
+        drawn = [case.draw(count, seed) for seed in range(draws)]
+        for ranges, weights in product(RANGES, WEIGHTS):
+            bundles = []
+            for images in drawn:
+                calibration = calibrate(case.bundle, {name: d.calibration for name, d in images.items()}, ranges)
+                coder = make_coder(case.bundle, calibration, weights)
+                bundles.append(coder.coded(possible_integers(case.bundle)))
+            losses = [case.judge.losses(bundle) for bundle in bundles]
+            row: dict[str, Any] = {"images": count, "ranges": ranges, "weights": weights}
+            row |= {"mean_lost": [mean_lost(loss) for loss in losses]}
+            row |= {"most_lost": max(loss.lost for found in losses for loss in found.values())}
+            row |= {"logits_error": mean(case.judge.distance(bundle) for bundle in bundles)}
+            rows.append(row)
+            print(
+                f"{count} images, ranges {ranges}, weights {weights}: {100 * mean(row['mean_lost']):+.2f}", flush=True
+            )
+    return rows
+
+
+def write_files(case: Case, draws: int) -> list[dict[str, Any]]:
+    """Make the files of the command's defaults, and measure them on the test images."""
+    rows: list[dict[str, Any]] = []
+    for seed in range(draws):
+        images = case.draw(Draw().calibration, seed)
+        bundle = quantize(case.bundle, images, Settings(threads=usable_processors()), lambda *_: None)
+        losses = case.judge.losses(bundle)
+        rows.append(
+            {
+                "draw": seed,
+                "bytes": bundle_size(bundle, "int8"),
+                "integers": len(bundle.manifest.integers),
+                "operations": len(bundle.manifest.graph),
+                "wide": list(bundle.manifest.wide),
+                "accuracy": {name: {"float32": loss.floats, "int8": loss.coded} for name, loss in losses.items()},
+                "mean_lost": mean_lost(losses),
+                "most_lost": max(loss.lost for loss in losses.values()),
+            }
+        )
+        print(f"draw {seed}: loses {100 * rows[-1]['mean_lost']:+.2f} points in the mean", flush=True)
+    return rows
+
+
+def print_tables(rules: list[dict[str, Any]], files: list[dict[str, Any]], whole: int) -> None:
+    console = Console(width=120)
+    if rules:
+        table = Table(title="rules, all operations in integers; points of accuracy lost on the test images")
+        for column in ("images", "ranges", "weights", "mean of draws", "worst domain", "error of logits"):
+            table.add_column(column, justify="right")
+        for row in rules:
+            cells = (
+                f"{100 * mean(row['mean_lost']):+.2f}",
+                f"{100 * row['most_lost']:+.2f}",
+                f"{100 * row['logits_error']:.3f} %",
+            )
+            table.add_row(str(row["images"]), row["ranges"], row["weights"], *cells)
+        console.print(table)
+    table = Table(title="files, points of accuracy lost on the test images")
+    names = list(files[0]["accuracy"])
+    for column in ("draw", *names, "mean", "integers", "of float32's bytes"):
+        table.add_column(column, justify="right")
+    for row in files:
+        lost = [f"{100 * (row['accuracy'][n]['float32'] - row['accuracy'][n]['int8']):+.2f}" for n in names]
+        share = f"{row['bytes'] / whole:.3f}"
+        count = f"{row['integers']} of {row['operations']}"
+        table.add_row(str(row["draw"]), *lost, f"{100 * row['mean_lost']:+.2f}", count, share)
+    console.print(table)
+
+
+def problems(files: list[dict[str, Any]], whole: int) -> list[str]:
+    """Return the targets that are missed."""
+    found = []
+    lost = mean(row["mean_lost"] for row in files)
+    most, share = max(row["most_lost"] for row in files), max(row["bytes"] for row in files) / whole
+    if lost > MOST_MEAN_LOSS:
+        found.append(f"the mean over domains loses {100 * lost:.2f} points; at most {100 * MOST_MEAN_LOSS:.1f} may be")
+    if most > MOST_LOSS + 1e-9:
+        found.append(f"a domain loses {100 * most:.2f} points; at most {100 * MOST_LOSS:.0f} may be")
+    if share > MOST_SHARE:
+        found.append(f"a file has {share:.3f} of the float32 one's bytes; at most {MOST_SHARE} may be")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, nargs="?", default=Path("runs/demo"))
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--images", default="16,64,256")
+    parser.add_argument("--no-rules", action="store_true", help="only make the files of the defaults")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    run = open_run(arguments.run, "cpu")
+    case = Case(run, pack_run(run), arguments.data)
+    whole = bundle_size(case.bundle, "float32")
+    counts = [int(count) for count in arguments.images.split(",")]
+    rules = [] if arguments.no_rules else compare_rules(case, counts, arguments.draws)
+    files = write_files(case, arguments.draws)
+    print_tables(rules, files, whole)
+    print(describe_machine())
+    missed = problems(files, whole)
+    if arguments.json:
+        content = {"machine": describe_machine(), "run": arguments.run.name, "backbone": run.recipe.backbone.name}
+        content |= {"float32_bytes": whole, "calibration": Draw().calibration, "files": files, "rules": rules}
+        arguments.json.write_text(json.dumps(content | {"missed": missed}, indent=2) + "\n")
+    if missed:
+        raise SystemExit("missed: " + "; ".join(missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+// Sixteen floats with AVX-512 (F, BW, VL), and sixteen codes as one vector of floats. Included after a file that
+// defines Lanes.
+
+struct Real {
+  __m512 v;
+
+  static Real all(float x) { return {_mm512_set1_ps(x)}; }
+  static Real of(Lanes x) { return {_mm512_cvtepi32_ps(x.v)}; }
+  friend Real operator+(Real a, Real b) { return {_mm512_add_ps(a.v, b.v)}; }
+  friend Real operator-(Real a, Real b) { return {_mm512_sub_ps(a.v, b.v)}; }
+  friend Real operator*(Real a, Real b) { return {_mm512_mul_ps(a.v, b.v)}; }
+};
+
+struct Block {
+  static void load(const uint8_t* p, Real (&x)[1]) {
+    x[0].v = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  static void load(const float* p, Real (&x)[1]) { x[0].v = _mm512_loadu_ps(p); }
+
+  // Only `high` must be applied before rounding: smaller numbers and NaN, whose conversion is the smallest integer,
+  // become 0 when they are packed.
+  struct Limits {
+    __m512 high;
+    __m512i low, zero;
+    Limits(float least, float most, uint8_t code)
+        : high(_mm512_set1_ps(most)),
+          low(_mm512_set1_epi8(static_cast<char>(static_cast<int>(least)))),
+          zero(_mm512_set1_epi8(static_cast<char>(code))) {}
+    // The minimum of a number and NaN is its second argument.
+    __m512i round(Real x) const { return _mm512_cvtps_epi32(_mm512_min_ps(high, x.v)); }
+  };
+
+  // Clamp and round; padding receives `zero`.
+  static void store(const Real (&x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+    const __m128i codes = _mm512_cvtepi32_epi8(_mm512_max_epi32(limits.round(x[0]), _mm512_setzero_si512()));
+    const __m128i within = _mm_max_epu8(codes, _mm512_castsi512_si128(limits.low));
+    const __m128i mask = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm_blendv_epi8(_mm512_castsi512_si128(limits.zero), within, mask));
+  }
+  static void store_four(const Real (*x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+    const __m512i first = _mm512_packs_epi32(limits.round(x[0][0]), limits.round(x[1][0]));
+    const __m512i second = _mm512_packs_epi32(limits.round(x[2][0]), limits.round(x[3][0]));
+    // each quarter of the packed codes has four of every block
+    const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i codes = _mm512_permutexvar_epi32(in_order, _mm512_packus_epi16(first, second));
+    const __m512i within = _mm512_max_epu8(codes, limits.low);
+    constexpr int choose = 0xca;  // the second argument where the first has ones, otherwise the third
+    _mm512_storeu_si512(to, _mm512_ternarylogic_epi32(_mm512_loadu_si512(pixels), within, limits.zero, choose));
+  }
+
+  // Look up the codes of a multiple of 64; return how many. As in block_256.inl.
+  static ptrdiff_t look_up(const uint8_t* table, const uint8_t* from, uint8_t* to, ptrdiff_t count) {
+    const __m512i shift = _mm512_set1_epi8(112), sixteen = _mm512_set1_epi8(16);
+    ptrdiff_t i = 0;
+    for (; i + 64 <= count; i += 64) {
+      __m512i codes = _mm512_loadu_si512(from + i), found = _mm512_setzero_si512();
+#pragma GCC unroll 16
+      for (int part = 0; part < 16; part++) {
+        const __m512i entries =
+            _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table + 16 * part)));
+        found = _mm512_or_si512(found, _mm512_shuffle_epi8(entries, _mm512_adds_epu8(codes, shift)));
+        codes = _mm512_sub_epi8(codes, sixteen);
+      }
+      _mm512_storeu_si512(to + i, found);
+    }
+    return i;
+  }
+};

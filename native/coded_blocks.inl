@@ -1,0 +1,54 @@
+// The end of every kernel for codes: scale, add, clamp, round, and padding.
+
+constexpr int kPerBlock = kBlock / Lanes::width;  // vectors of a block
+
+// A copy of Finish that stores of codes cannot change as far as the compiler knows, so that it stays in registers.
+struct Finisher {
+  explicit Finisher(const Finish& finish)
+      : f(finish), limits(f.low, f.high, f.zero), factor(Real::all(f.residual_factor)) {}
+  const Finish f;
+  const Block::Limits limits;
+  const Real factor;
+};
+
+// Store B blocks, four at a time if a block is a single vector.
+template <int B, class AnyBlock>
+static inline void store_blocks(const Real (&x)[B][kPerBlock], const typename AnyBlock::Limits& limits, uint8_t* to,
+                                const uint8_t* pixels) {
+  int b = 0;
+  if constexpr (kPerBlock == 1)
+    for (; b + 4 <= B; b += 4) AnyBlock::store_four(x + b, limits, to + b * kBlock, pixels + b * kBlock);
+  for (; b < B; b++) AnyBlock::store(x[b], limits, to + b * kBlock, pixels + b * kBlock);
+}
+
+// Finish the sums of one output channel for B blocks.
+template <int B>
+static inline void finish(const Lanes (&sums)[B * kPerBlock], const Finisher& all, ptrdiff_t channel,
+                          ptrdiff_t position) {
+  const Finish& f = all.f;
+  const Real multiplier = Real::all(f.multipliers[channel]), offset = Real::all(f.offsets[channel]);
+  Real x[B][kPerBlock];
+#pragma GCC unroll 8
+  for (int b = 0; b < B; b++) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kPerBlock; i++) x[b][i] = Real::of(sums[b * kPerBlock + i]) * multiplier + offset;
+    if (f.residual) {
+      Real residual[kPerBlock];
+      Block::load(f.residual + channel * f.residual_plane + position + b * kBlock, residual);
+#pragma GCC unroll 4
+      for (int i = 0; i < kPerBlock; i++) x[b][i] = x[b][i] + residual[i] * all.factor;
+    }
+  }
+  store_blocks<B, Block>(x, all.limits, f.output + channel * f.plane + position, f.pixels + position);
+}
+
+// Call tile(blocks, position) for tiles of nearly equal size, none larger than `most` blocks.
+template <class Tile>
+static inline void for_each_tile(ptrdiff_t first_block, ptrdiff_t last_block, ptrdiff_t most, Tile tile) {
+  while (first_block < last_block) {
+    const ptrdiff_t left = last_block - first_block, tiles = (left + most - 1) / most,
+                    size = (left + tiles - 1) / tiles;
+    tile(size, first_block * kBlock);
+    first_block += size;
+  }
+}

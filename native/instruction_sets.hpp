@@ -1,0 +1,13 @@
+// The instruction sets of this processor, by name.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernels.hpp"
+
+namespace prunus {
+
+std::vector<std::string> available_kernels();            // the best first
+const Kernels& choose_kernels(const std::string& name);  // "auto" selects the best
+
+}  // namespace prunus

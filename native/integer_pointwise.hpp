@@ -1,0 +1,43 @@
+// 1x1 convolutions of codes: lists of words of weights per output, over inputs that are interleaved into words.
+#pragma once
+#include <optional>
+
+#include "input_words.hpp"
+#include "integer_convolution.hpp"
+
+namespace prunus {
+
+class IntegerPointwiseConvolution : public IntegerConvolution {
+ public:
+  using IntegerConvolution::IntegerConvolution;
+  const char* path(int) const override { return "integer pointwise"; }
+  void run(const Run& run) const override;
+
+ private:
+  // What a domain uses: for each block of inputs and each output a list of words.
+  struct Lists {
+    int blocks = 0;
+    std::vector<uint32_t> start;  // [block][outputs + 1]
+    std::vector<uint16_t> inputs;
+    std::vector<int32_t> weights;
+  };
+
+  bool is_strided() const { return layer_.window.stride[0] > 1 || layer_.window.stride[1] > 1; }
+  void prepare_runs(Program& program) override;
+  ptrdiff_t num_words(int domain) const;
+  Lists make_lists(int domain) const;
+  template <class Visit>
+  void for_each_word(int domain, Visit visit) const;
+  void interleave(const Run& run) const;
+  void interleave_word(const Run& run, ptrdiff_t image, ptrdiff_t word, AlignedBuffer& scratch, uint8_t* to) const;
+  void interleave_tiles(const Run& run, ptrdiff_t image, int worker, IntegerPointwise& j) const;
+  IntegerPointwise job(const Run& run, const Piece& piece, const Lists& lists, int worker) const;
+
+  std::optional<InputWords> words_;
+  std::vector<ptrdiff_t> offsets_;  // [word][kMaxGroup]: of the planes of its inputs
+  std::vector<Lists> lists_;        // per domain; without blocks if there was no room, and then made for each run
+  ptrdiff_t row_ = 0;               // bytes from one word of inputs to the next
+  int copy_ = -1;                   // the number of the interleaved input in the program, if it is ever needed
+};
+
+}  // namespace prunus

@@ -1,0 +1,101 @@
+// Sparse 1x1 convolutions over words of inputs, and the pass that makes these words.
+
+static void interleave(const uint8_t* planes, const ptrdiff_t* offsets, ptrdiff_t blocks, uint8_t* words) {
+  for (ptrdiff_t position = 0; position < blocks * kBlock; position += kBlock) {
+    Lanes x[kPerBlock];
+    Lanes::combine<1>(planes + position, offsets, x);
+    for (int i = 0; i < kPerBlock; i++) x[i].store_words(words + 4 * (position + i * Lanes::width));
+  }
+}
+
+// The words of a tile, and the bytes from one to the next.
+struct Tile {
+  const uint8_t* words;
+  ptrdiff_t row;
+};
+
+template <int B>
+static inline Tile make_tile(const IntegerPointwise& j, ptrdiff_t position) {
+  if (!j.offsets) return {j.input + 4 * position, j.row};
+  constexpr ptrdiff_t row = 4 * B * kBlock;
+  for (ptrdiff_t word = 0; word < j.words; word++)
+    interleave(j.input + position, j.offsets + word * kMaxGroup, B, j.interleaved + word * row);
+  return {j.interleaved, row};
+}
+
+// Add one word of weights times its inputs to N vectors of positions.
+template <int N>
+static inline void add_word(const IntegerPointwise& j, const Tile& tile, uint32_t k, Lanes (&sums)[N]) {
+  const typename Lanes::Weights w = Lanes::weights(j.weights + k);
+  const uint8_t* x = tile.words + j.inputs[k] * tile.row;
+#pragma GCC unroll 16
+  for (int n = 0; n < N; n++) sums[n] = Lanes::dot(sums[n], Lanes::words(x + n * (Lanes::width * 4)), w);
+}
+
+// Short tiles have several chains of sums, which together hide the latency of an addition.
+template <int N>
+static inline void add_list(const IntegerPointwise& j, const Tile& tile, uint32_t k, uint32_t end, Lanes (&sums)[N]) {
+  constexpr int chains = N >= 4 ? 1 : N >= 2 ? 2 : 4;
+  if constexpr (chains > 1) {
+    Lanes others[chains - 1][N];
+    for (int c = 0; c + 1 < chains; c++)
+      for (int n = 0; n < N; n++) others[c][n] = Lanes::all(0);
+    for (; k + chains <= end; k += chains) {
+      add_word<N>(j, tile, k, sums);
+#pragma GCC unroll 4
+      for (int c = 0; c + 1 < chains; c++) add_word<N>(j, tile, k + 1 + c, others[c]);
+    }
+    for (int c = 0; c + 1 < chains; c++)
+      for (int n = 0; n < N; n++) sums[n] = sums[n] + others[c][n];
+  }
+  for (; k < end; k++) add_word<N>(j, tile, k, sums);
+}
+
+template <int B>
+static void pointwise_tile(const IntegerPointwise& job, ptrdiff_t position) {
+  constexpr int n = B * kPerBlock;
+  const IntegerPointwise j = job;  // a copy that stores of codes cannot change as far as the compiler knows
+  const Finisher finisher(j.finish);
+  const Tile tile = make_tile<B>(j, position);
+  for (int block = 0; block < j.blocks; block++) {
+    const uint32_t* start = j.start + block * (ptrdiff_t{j.all_outputs} + 1) + j.first_output;
+    uint32_t next = start[0];
+    for (ptrdiff_t o = 0; o < j.outputs; o++) {
+      int32_t* kept = j.sums + o * (B * kBlock);
+      Lanes sums[n];
+      const int32_t first_sum = j.first_sums ? j.first_sums[j.first_output + o] : 0;
+#pragma GCC unroll 16
+      for (int i = 0; i < n; i++) sums[i] = block ? Lanes::load(kept + i * Lanes::width) : Lanes::all(first_sum);
+      const uint32_t first = next;
+      next = start[o + 1];
+      add_list<n>(j, tile, first, next, sums);
+      if (block + 1 < j.blocks) {
+#pragma GCC unroll 16
+        for (int i = 0; i < n; i++) sums[i].store(kept + i * Lanes::width);
+      } else {
+        finish<B>(sums, finisher, j.first_output + o, position);
+      }
+    }
+  }
+}
+
+template <int B = 1>
+static inline void pointwise_tile_of(ptrdiff_t blocks, const IntegerPointwise& j, ptrdiff_t position) {
+  if constexpr (B <= Lanes::point_tile) {
+    if (blocks == B) return pointwise_tile<B>(j, position);
+    pointwise_tile_of<B + 1>(blocks, j, position);
+  }
+}
+
+static void pointwise(const IntegerPointwise& j, ptrdiff_t first_block, ptrdiff_t last_block) {
+  for_each_tile(first_block, last_block, Lanes::point_tile,
+                [&](ptrdiff_t blocks, ptrdiff_t position) { pointwise_tile_of(blocks, j, position); });
+}
+
+static void every_nth(const uint8_t* from, ptrdiff_t step, ptrdiff_t count, uint8_t* to) {
+  if (step == 2) {
+    for (ptrdiff_t i = 0; i < count; i++) to[i] = from[2 * i];
+  } else {
+    for (ptrdiff_t i = 0; i < count; i++) to[i] = from[step * i];
+  }
+}

@@ -1,0 +1,155 @@
+// Convolutions of windows over codes: direct and depthwise.
+
+// Load the codes that one word of a window multiplies, for the block at p. Near: its offsets follow each other.
+template <int Step, bool Near, class L>
+static inline void read_word(const ptrdiff_t* offsets, const uint8_t* p, L (&x)[kPerBlock]) {
+  if constexpr (Near && L::group == 4) {
+    L::template spread<Step>(p + offsets[0], x);
+  } else {
+    L::template combine<Step>(p, offsets, x);
+  }
+}
+
+// For T words of the window, beginning with `first`: go through the inputs, load these words of a tile into registers,
+// and let each used kernel of the input add to its output.
+template <int T, int B, int Step, bool Near>
+static void accumulate(const IntegerDirect& d, int first, ptrdiff_t position) {
+  const ptrdiff_t row = d.words.count, inputs = d.inputs, channel = d.channel;
+  const ptrdiff_t* offsets = d.words.offsets + first * Lanes::group;
+  const uint32_t *start = d.start, *union_start = d.union_start;
+  const uint8_t *list = d.list + start[0], *union_output = d.union_output;
+  const int32_t* all_weights = d.weights + first;
+  int32_t* sums = d.sums;
+  const uint8_t* tile = d.input + Step * position;
+  for (ptrdiff_t i = 0; i < inputs; i++, tile += channel) {
+    const uint8_t* end = d.list + start[i + 1];
+    if (list == end) continue;
+    const uint8_t* outputs = union_output + union_start[i];
+    const int32_t* weights = all_weights + union_start[i] * row;
+    const int32_t* next = all_weights + union_start[i + 1 < inputs ? i + 1 : i] * row;  // elsewhere in memory
+    Lanes x[T][B][kPerBlock];
+#pragma GCC unroll 8
+    for (int t = 0; t < T; t++)
+#pragma GCC unroll 8
+      for (int b = 0; b < B; b++)
+        read_word<Step, Near>(offsets + t * Lanes::group, tile + b * (kBlock * Step), x[t][b]);
+    do {
+      const ptrdiff_t kernel = *list++;
+      const int32_t* w = weights + kernel * row;
+      __builtin_prefetch(next + kernel * row);
+      int32_t* sum = sums + outputs[kernel] * static_cast<ptrdiff_t>(B * kBlock);
+      Lanes s[B][kPerBlock];
+#pragma GCC unroll 8
+      for (int b = 0; b < B; b++)
+#pragma GCC unroll 4
+        for (int v = 0; v < kPerBlock; v++) s[b][v] = Lanes::load(sum + b * kBlock + v * Lanes::width);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; t++) {
+        const typename Lanes::Weights word = Lanes::weights(w + t);
+#pragma GCC unroll 8
+        for (int b = 0; b < B; b++)
+#pragma GCC unroll 4
+          for (int v = 0; v < kPerBlock; v++) s[b][v] = Lanes::dot(s[b][v], x[t][b][v], word);
+      }
+#pragma GCC unroll 8
+      for (int b = 0; b < B; b++)
+#pragma GCC unroll 4
+        for (int v = 0; v < kPerBlock; v++) s[b][v].store(sum + b * kBlock + v * Lanes::width);
+    } while (list != end);
+  }
+}
+
+using Accumulate = void (*)(const IntegerDirect&, int, ptrdiff_t);
+
+template <int T, int B>
+static inline Accumulate accumulate_from(int step, bool near) {
+  constexpr bool can_be_near = Lanes::group == 4;  // otherwise there are no words of neighbours
+  if (near) return step == 1 ? accumulate<T, B, 1, can_be_near> : accumulate<T, B, 2, can_be_near>;
+  return step == 1 ? accumulate<T, B, 1, false> : accumulate<T, B, 2, false>;
+}
+
+template <int B, int T = 1>
+static inline Accumulate accumulate_words(int words, int step, bool near) {
+  if constexpr (B <= Lanes::tile(T) && T <= Lanes::max_words) {
+    return words == T ? accumulate_from<T, B>(step, near) : accumulate_words<B, T + 1>(words, step, near);
+  }
+  return nullptr;
+}
+
+static inline bool are_near(const Words& words, int first, int count) {
+  for (int w = first; w < first + count; w++)
+    if (!words.neighbours[w]) return false;
+  return true;
+}
+
+template <int B>
+static void direct_tile(const IntegerDirect& d, ptrdiff_t position) {
+  constexpr ptrdiff_t tile = B * kBlock;
+  const ptrdiff_t outputs = d.outputs;
+  int32_t* all_sums = d.sums;
+  for (ptrdiff_t o = 0; o < outputs; o++) {
+    const Lanes first_sum = Lanes::all(d.first_sums ? d.first_sums[o] : 0);
+    for (ptrdiff_t i = 0; i < tile; i += Lanes::width) first_sum.store(all_sums + o * tile + i);
+  }
+  const int parts = (d.words.count + Lanes::max_words - 1) / Lanes::max_words;
+  for (int part = 0; part < parts; part++) {  // large windows: some words at a time
+    const int first = d.words.count * part / parts, some = d.words.count * (part + 1) / parts - first;
+    accumulate_words<B>(some, d.words.step, are_near(d.words, first, some))(d, first, position);
+  }
+  const Finisher finisher(d.finish);
+  for (ptrdiff_t o = 0; o < outputs; o++) {
+    Lanes x[B * kPerBlock];
+#pragma GCC unroll 16
+    for (int i = 0; i < B * kPerBlock; i++) x[i] = Lanes::load(all_sums + o * tile + i * Lanes::width);
+    finish<B>(x, finisher, o, position);
+  }
+}
+
+template <int B = 1>
+static inline void direct_tile_of(ptrdiff_t blocks, const IntegerDirect& d, ptrdiff_t position) {
+  if constexpr (B <= Lanes::tile(1)) {
+    if (blocks == B) return direct_tile<B>(d, position);
+    direct_tile_of<B + 1>(blocks, d, position);
+  }
+}
+
+static int window_tile(int words) { return Lanes::tile(words < Lanes::max_words ? words : Lanes::max_words); }
+
+static void direct(const IntegerDirect& d, ptrdiff_t first_block, ptrdiff_t last_block) {
+  for_each_tile(first_block, last_block, d.tile,
+                [&](ptrdiff_t blocks, ptrdiff_t position) { direct_tile_of(blocks, d, position); });
+}
+
+template <int B, int Step, bool Near>
+static inline void depthwise_tile(const IntegerDepthwise& d, const Finisher& finisher, ptrdiff_t position) {
+  Lanes sums[B * kPerBlock];
+  for (int i = 0; i < B * kPerBlock; i++) sums[i] = Lanes::all(d.first_sum);
+  for (int t = 0; t < d.words.count; t++) {
+    const typename Lanes::Weights w = Lanes::weights(d.weights + t);
+    const uint8_t* tile = d.input + Step * position;
+#pragma GCC unroll 4
+    for (int b = 0; b < B; b++) {
+      Lanes x[kPerBlock];
+      read_word<Step, Near>(d.words.offsets + t * Lanes::group, tile + b * (kBlock * Step), x);
+#pragma GCC unroll 4
+      for (int i = 0; i < kPerBlock; i++) sums[b * kPerBlock + i] = Lanes::dot(sums[b * kPerBlock + i], x[i], w);
+    }
+  }
+  finish<B>(sums, finisher, 0, position);
+}
+
+template <int Step, bool Near>
+static void depthwise_blocks(const IntegerDepthwise& d, ptrdiff_t first_block, ptrdiff_t last_block) {
+  constexpr int many = kPerBlock == 1 ? 4 : 2;
+  const Finisher finisher(d.finish);
+  ptrdiff_t block = first_block;
+  for (; block + many <= last_block; block += many) depthwise_tile<many, Step, Near>(d, finisher, block * kBlock);
+  for (; block < last_block; block++) depthwise_tile<1, Step, Near>(d, finisher, block * kBlock);
+}
+
+static void depthwise(const IntegerDepthwise& d, ptrdiff_t first_block, ptrdiff_t last_block) {
+  const bool near = are_near(d.words, 0, d.words.count), steps = d.words.step == 2;
+  const auto blocks = near ? (steps ? depthwise_blocks<2, true> : depthwise_blocks<1, true>)
+                           : (steps ? depthwise_blocks<2, false> : depthwise_blocks<1, false>);
+  blocks(d, first_block, last_block);
+}

@@ -1,0 +1,168 @@
+#include "integer_windows.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace prunus {
+
+namespace {
+
+constexpr ptrdiff_t kMostTaps = ptrdiff_t{1} << 16;  // far above any real window
+constexpr double kMostOfAChannel = 1ull << 30;       // bytes; far above any real image
+
+}  // namespace
+
+IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output, int group)
+    : spec_(spec),
+      input_(input),
+      output_(output),
+      group_(group),
+      step_(spec.stride[1] == 2 ? 2 : 1),
+      across_(spec.stride[1] / step_) {
+  if (static_cast<ptrdiff_t>(spec.kernel[0]) * spec.kernel[1] > kMostTaps)
+    throw std::length_error("the window is too large for 8 bits");
+  for (int y = 0; y < spec.kernel[0]; y++)
+    for (int x = 0; x < spec.kernel[1]; x++) {
+      const ptrdiff_t top = static_cast<ptrdiff_t>(y) * spec.dilation[0] - spec.pads[0];
+      const ptrdiff_t left = static_cast<ptrdiff_t>(x) * spec.dilation[1] - spec.pads[1];
+      const ptrdiff_t down = floor_div(top, spec.stride[0]), right = floor_div(left, across_);
+      const ptrdiff_t phase = (top - down * spec.stride[0]) * across_ + (left - right * across_);
+      taps_.push_back({y, x, down, right, phase});
+      phases_.push_back(phase);
+    }
+  std::sort(phases_.begin(), phases_.end());
+  phases_.erase(std::unique(phases_.begin(), phases_.end()), phases_.end());
+  rows_ = {taps_[0].down, taps_[0].down};
+  columns_ = {taps_[0].right, taps_[0].right};
+  for (const Tap& tap : taps_) {
+    rows_ = {std::min(rows_.first, tap.down), std::max(rows_.last, tap.down)};
+    columns_ = {std::min(columns_.first, tap.right), std::max(columns_.last, tap.right)};
+  }
+  group_taps(group);
+}
+
+// Neighbours of a row are read at once; three of them fill a word of four well enough. All other taps are put together
+// in any order.
+void IntegerWindows::group_taps(int group) {
+  std::vector<int> others;
+  const bool may_be_neighbours = group == 4 && spec_.dilation[1] == 1 && across_ == 1;
+  for (int y = 0; y < spec_.kernel[0]; y++) {
+    int x = 0;
+    for (; may_be_neighbours && x + 3 <= spec_.kernel[1]; x += 4) {
+      const int first = y * spec_.kernel[1] + x;
+      word_taps_.push_back({{first, first + 1, first + 2, x + 3 < spec_.kernel[1] ? first + 3 : -1}, true});
+    }
+    for (; x < spec_.kernel[1]; x++) others.push_back(y * spec_.kernel[1] + x);
+  }
+  for (size_t t = 0; t < others.size(); t += group) {
+    Word word{{-1, -1, -1, -1}, false};
+    for (size_t i = t; i < std::min(others.size(), t + group); i++) word.taps[i - t] = others[i];
+    word_taps_.push_back(word);
+  }
+}
+
+bool IntegerWindows::in_place() const {
+  return spec_.stride[0] == 1 && spec_.stride[1] == 1 && input_.height == output_.height &&
+         input_.width == output_.width;
+}
+
+void IntegerWindows::announce(Program& program, int input, int output) const {
+  if (in_place()) {
+    const auto reach = [](const Range& range) { return std::max<ptrdiff_t>({0, -range.first, range.last}); };
+    program.need_ring(input, reach(rows_), reach(columns_));
+  } else {
+    program.need_side(output, (columns_.count() + step_ - 1) / step_ - 1);  // a window at the end of a row fits the row
+  }
+}
+
+void IntegerWindows::settle(Program& program, int input, int output) {
+  if (in_place()) {
+    settle_in_place(program.lattice(input));
+  } else {
+    settle_copy(program, input, program.lattice(output));
+  }
+}
+
+void IntegerWindows::settle_in_place(const Lattice& lattice) {
+  channel_ = lattice.plane();
+  std::vector<ptrdiff_t> offsets;
+  for (const Tap& tap : taps_) offsets.push_back(tap.down * lattice.stride() + tap.right);
+  set_offsets(offsets);
+}
+
+void IntegerWindows::settle_copy(Program& program, int input, const Lattice& lattice) {
+  copied_row_ = step_ * lattice.stride();
+  const ptrdiff_t rows = output_.height + rows_.count() - 1, phases = static_cast<ptrdiff_t>(phases_.size());
+  if (static_cast<double>(rows) * copied_row_ * phases > kMostOfAChannel)
+    throw std::length_error("the window and the image are too large together");
+  copied_phase_ = rows * copied_row_;
+  channel_ = ((phases * copied_phase_ / kBlock + 1) | 1) * kBlock + kBlock;  // the last row is written past its end
+  std::vector<ptrdiff_t> offsets;
+  for (const Tap& tap : taps_) {
+    const ptrdiff_t index = std::lower_bound(phases_.begin(), phases_.end(), tap.phase) - phases_.begin();
+    offsets.push_back(index * copied_phase_ + (tap.down - rows_.first) * copied_row_ + tap.right - columns_.first);
+  }
+  set_offsets(offsets);
+  std::vector<ptrdiff_t> recipe{0,           input,         spec_.stride[0], across_,
+                                copied_row_, copied_phase_, rows_.first,     columns_.first};
+  recipe.insert(recipe.end(), phases_.begin(), phases_.end());
+  copy_ = program.add_copy(recipe, input_.channels * channel_);
+}
+
+void IntegerWindows::set_offsets(const std::vector<ptrdiff_t>& offset_of_tap) {
+  for (const Word& word : word_taps_) {
+    neighbours_.push_back(word.neighbours);
+    for (int g = 0; g < group_; g++)  // what a missing tap reads is multiplied by 0
+      offsets_.push_back(offset_of_tap[word.taps[word.taps[g] < 0 ? 0 : g]]);
+  }
+}
+
+void IntegerWindows::prepare(const Run& run, int input) const {
+  if (copy_ < 0) return;
+  CopyRoom& room = run.context.copy;
+  if (room.holds == copy_) return;
+  const ptrdiff_t size = input_.channels * channel_;
+  uint8_t* copies = room.grow(run.images * size);
+  const Lattice& lattice = run.program.lattice(input);
+  const uint8_t zero = run.program.zero(input, run.domain);
+  run.for_each_channel(input_.channels, [&](ptrdiff_t image, ptrdiff_t c) {
+    copy_channel(run.codes(input, image) + c * lattice.plane(), lattice, zero, copies + image * size + c * channel_);
+  });
+  room.holds = copy_;
+}
+
+const uint8_t* IntegerWindows::prepared(const Run& run, int input, ptrdiff_t image) const {
+  if (copy_ < 0) return run.codes(input, image);
+  return run.context.copy.data() + image * input_.channels * channel_;
+}
+
+void IntegerWindows::copy_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
+  const ptrdiff_t rows = output_.height + rows_.count() - 1;
+  for (ptrdiff_t phase : phases_)
+    for (ptrdiff_t r = 0; r < rows; r++, to += copied_row_) {
+      const ptrdiff_t row = (r + rows_.first) * spec_.stride[0] + phase / across_;
+      if (row < 0 || row >= input_.height) {
+        std::memset(to, zero, copied_row_);
+      } else {
+        copy_row(from + row * lattice.stride(), phase % across_, zero, to);
+      }
+    }
+}
+
+// Rows are copied in order, in whole blocks: what one writes past its end, the next overwrites.
+void IntegerWindows::copy_row(const uint8_t* from, ptrdiff_t phase, uint8_t zero, uint8_t* to) const {
+  // columns of the copy that lie inside the image
+  const ptrdiff_t extent = input_.width > phase ? (input_.width - phase + across_ - 1) / across_ : 0;
+  const ptrdiff_t first = std::clamp<ptrdiff_t>(-columns_.first, 0, copied_row_);
+  const ptrdiff_t end = std::clamp<ptrdiff_t>(extent - columns_.first, first, copied_row_);
+  if (across_ == 1) {
+    for (ptrdiff_t c = first; c < end; c += kBlock) std::memcpy(to + c, from + c + columns_.first, kBlock);
+  } else {
+    for (ptrdiff_t c = first; c < end; c++) to[c] = from[(c + columns_.first) * across_ + phase];
+  }
+  for (ptrdiff_t c = 0; c < first; c++) to[c] = zero;
+  for (ptrdiff_t c = end; c < copied_row_; c++) to[c] = zero;
+}
+
+}  // namespace prunus

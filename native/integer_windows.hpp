@@ -1,0 +1,71 @@
+// Where the codes of a window are: convolutions of any stride, padding and dilation as reads of words.
+//
+// With stride 1 and equal sizes, windows read the value in place, with its padding. Otherwise they read a copy whose
+// rows have the spacing of the output's, so that an output position p reads position step * p. A stride of 2 across is
+// a step of 2. A larger one splits the columns, and every stride down splits the rows, into planes (phases) of every
+// n-th.
+#pragma once
+#include <vector>
+
+#include "windows.hpp"
+
+namespace prunus {
+
+class IntegerWindows {
+ public:
+  // Taps of the window in one word; -1 for none.
+  struct Word {
+    int taps[kMaxGroup];
+    bool neighbours;
+  };
+
+  IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output, int group);
+
+  int num_taps() const { return static_cast<int>(taps_.size()); }
+  const std::vector<Word>& words() const { return word_taps_; }
+  // Tell the program what padding the input, or the output's spacing, needs.
+  void announce(Program& program, int input, int output) const;
+  // Call it when the padding of all values is known.
+  void settle(Program& program, int input, int output);
+  // Copy the input of all images if necessary.
+  void prepare(const Run& run, int input) const;
+  // The first channel of a prepared image, and the bytes from one channel to the next.
+  const uint8_t* prepared(const Run& run, int input, ptrdiff_t image) const;
+  ptrdiff_t channel() const { return channel_; }
+  Words reads() const { return {static_cast<int>(word_taps_.size()), step_, offsets_.data(), neighbours_.data()}; }
+
+ private:
+  struct Tap {
+    int row, column;        // of the window
+    ptrdiff_t down, right;  // in rows and columns of its phase
+    ptrdiff_t phase;        // row phase x stride across + column phase
+  };
+  struct Range {
+    ptrdiff_t first, last;
+    ptrdiff_t count() const { return last - first + 1; }
+  };
+
+  void group_taps(int group);
+  bool in_place() const;
+  void settle_in_place(const Lattice& lattice);
+  void settle_copy(Program& program, int input, const Lattice& lattice);
+  void set_offsets(const std::vector<ptrdiff_t>& offset_of_tap);
+  void copy_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
+  void copy_row(const uint8_t* from, ptrdiff_t phase, uint8_t zero, uint8_t* to) const;
+
+  WindowSpec spec_;
+  Shape input_, output_;
+  int group_;
+  int step_;    // bytes between the reads of neighbouring positions
+  int across_;  // the stride across that phases take care of
+  std::vector<Tap> taps_;
+  Range rows_, columns_;  // of the taps' shifts
+  std::vector<Word> word_taps_;
+  std::vector<ptrdiff_t> offsets_;
+  std::vector<uint8_t> neighbours_;
+  int copy_ = -1;                  // its number in the program
+  std::vector<ptrdiff_t> phases_;  // sorted
+  ptrdiff_t copied_row_ = 0, copied_phase_ = 0, channel_ = 0;
+};
+
+}  // namespace prunus

@@ -1,0 +1,88 @@
+// Sixteen 32-bit lanes in plain C++ with the vector types of GCC and Clang, for every processor. Included inside a
+// namespace.
+
+struct Lanes {
+  typedef int32_t Vector __attribute__((vector_size(64)));
+  Vector v;
+  static constexpr int width = 16, group = 4, offset = 0;
+  static constexpr int max_words = 3, point_tile = 3;
+  static constexpr int tile(int words) { return words <= 2 ? 3 : 2; }
+
+  static Lanes all(int32_t x) { return {x - Vector{}}; }
+  static Lanes load(const int32_t* p) { return words(reinterpret_cast<const uint8_t*>(p)); }
+  void store(int32_t* p) const { std::memcpy(p, &v, sizeof v); }
+  friend Lanes operator+(Lanes a, Lanes b) { return {a.v + b.v}; }
+
+  // Read a block: one lane per position, with the codes at p + offset for four offsets, or at four neighbours.
+  template <int Step>
+  static void combine(const uint8_t* p, const ptrdiff_t* offsets, Lanes (&x)[1]) {
+    uint8_t codes[64];
+    for (int i = 0; i < width; i++)
+      for (int t = 0; t < 4; t++) codes[4 * i + t] = p[offsets[t] + Step * i];
+    x[0] = words(codes);
+  }
+  template <int Step>
+  static void spread(const uint8_t* p, Lanes (&x)[1]) {
+    uint8_t codes[64];
+    for (int i = 0; i < width; i++) std::memcpy(codes + 4 * i, p + Step * i, 4);
+    x[0] = words(codes);
+  }
+  static Lanes words(const uint8_t* p) {
+    Lanes r;
+    std::memcpy(&r.v, p, sizeof r.v);
+    return r;
+  }
+  void store_words(uint8_t* p) const { std::memcpy(p, &v, sizeof v); }
+
+  struct Weights {
+    int8_t w[4];
+  };
+  static Weights weights(const int32_t* word) {
+    Weights r;
+    std::memcpy(r.w, word, sizeof r.w);
+    return r;
+  }
+  static Lanes dot(Lanes sum, Lanes x, Weights w) {
+    for (int t = 0; t < 4; t++) sum.v += (x.v >> (8 * t) & 255) * int32_t{w.w[t]};
+    return sum;
+  }
+};
+
+struct Real {
+  typedef float Vector __attribute__((vector_size(64)));
+  Vector v;
+
+  static Real all(float x) { return {x - Vector{}}; }
+  static Real of(Lanes x) { return {__builtin_convertvector(x.v, Vector)}; }
+  friend Real operator+(Real a, Real b) { return {a.v + b.v}; }
+  friend Real operator-(Real a, Real b) { return {a.v - b.v}; }
+  friend Real operator*(Real a, Real b) { return {a.v * b.v}; }
+};
+
+// Sixteen codes as floats, and back.
+struct Block {
+  // Look up the codes of a multiple of some number; return how many.
+  static ptrdiff_t look_up(const uint8_t*, const uint8_t*, uint8_t*, ptrdiff_t) { return 0; }
+  static void load(const uint8_t* p, Real (&x)[1]) {
+    for (int i = 0; i < 16; i++) x[0].v[i] = p[i];
+  }
+  static void load(const float* p, Real (&x)[1]) { std::memcpy(&x[0].v, p, sizeof x[0].v); }
+
+  struct Limits {
+    Real low, high;
+    uint8_t zero;
+    Limits(float least, float most, uint8_t code) : low(Real::all(least)), high(Real::all(most)), zero(code) {}
+  };
+
+  // Clamp and round; NaN becomes `low`, and padding receives `zero`.
+  static void store(const Real (&x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+    const Real::Vector least = x[0].v > limits.low.v ? x[0].v : limits.low.v;
+    const Real within{least < limits.high.v ? least : limits.high.v};
+    const Real large = Real::all(12582912.0f);  // 1.5 * 2^23: adding it rounds to even
+    const Lanes::Vector codes = __builtin_convertvector((within + large - large).v, Lanes::Vector);
+    for (int i = 0; i < 16; i++) to[i] = static_cast<uint8_t>((codes[i] & pixels[i]) | (limits.zero & ~pixels[i]));
+  }
+  static void store_four(const Real (*x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+    for (int b = 0; b < 4; b++) store(x[b], limits, to + 16 * b, pixels + 16 * b);
+  }
+};

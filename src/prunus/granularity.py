@@ -1,0 +1,30 @@
+"""What one switch controls: a block of neighbouring kernels of one convolution."""
+
+from collections.abc import Callable
+from typing import Literal
+
+Granularity = Literal["kernel", "1x4", "filter", "input_channel"]
+WeightShape = tuple[int, int, int, int]  # outputs, inputs of one group, height, width
+
+LANES = 4  # inputs that one lane of a processor's 8-bit instructions multiplies and adds
+
+# what one switch controls -> the outputs and inputs of its kernels, by the shape of a convolution's weights
+BLOCKS: dict[str, Callable[[WeightShape], tuple[int, int]]] = {
+    "kernel": lambda _: (1, 1),
+    "weight": lambda _: (1, 1),  # and one switch for each weight of the kernel
+    "1x4": lambda shape: (1, min(LANES, shape[1])) if shape[2:] == (1, 1) else (1, 1),
+    "filter": lambda shape: (1, shape[1]),
+    "input_channel": lambda shape: (shape[0], 1),
+}
+NAMES = {"1x4": "kernel or block of four", "input_channel": "input channel"}  # where they differ from the key
+
+
+def block_grid(granularity: str, shape: WeightShape) -> tuple[int, int]:
+    """Count the blocks of a convolution along its outputs and its inputs; the last may be smaller."""
+    outputs, inputs = BLOCKS[granularity](shape)
+    return -(-shape[0] // outputs), -(-shape[1] // inputs)
+
+
+def unit_name(granularity: str) -> str:
+    """Return what one switch controls in words."""
+    return NAMES.get(granularity, granularity)

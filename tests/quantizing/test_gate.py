@@ -1,0 +1,114 @@
+"""Operations return to floats until little enough is lost; layers stay wide only if there is room."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.splitting import possible_integers
+from prunus.bundle.file import bundle_size
+from prunus.quantizing.coding import Coder, make_coder
+from prunus.quantizing.codings import calibrate
+from prunus.quantizing.gate import Decision, Gate, _shortest
+from prunus.quantizing.judging import Judge, Loss, Losses
+from tests.makers.coded_bundles import without_ones
+from tests.makers.eight_bit_images import drawn_images
+from tests.makers.graph_bundles import convolution, make_graph, random_bundle
+
+GRAPH = make_graph(
+    convolution("a", [0], (8, 3), activation="relu"),
+    convolution("b", [1], (8, 8), activation="silu"),
+    convolution("c", [2, 1], (8, 8), activation="relu"),
+    {"op": "mean", "inputs": (3,)},
+)
+GOOD, BAD = {"a": Loss(100, 0.9, 0.9)}, {"a": Loss(100, 0.9, 0.8)}
+
+
+@pytest.fixture
+def coder() -> Coder:
+    bundle = without_ones(random_bundle(GRAPH, 8, density=1.0))
+    images = {domain: drawn.calibration for domain, drawn in drawn_images(bundle).items()}
+    return make_coder(bundle, calibrate(bundle, images, "largest"), "largest")
+
+
+class _Judge(Judge):
+    """Loses too much as long as a rule says so; operations with higher numbers change the logits more."""
+
+    def __init__(self, loses: Callable[[Bundle], bool]) -> None:
+        self.loses = loses
+        self.judged: list[int] = []
+
+    def losses(self, bundle: Bundle) -> Losses:
+        self.judged.append(len(bundle.manifest.integers))
+        return BAD if self.loses(bundle) else GOOD
+
+    def distance(self, bundle: Bundle) -> float:
+        layers = list(bundle.manifest.convs)
+        return float(bundle.manifest.integers[0] if bundle.manifest.integers else _narrow_index(bundle, layers))
+
+
+def _narrow_index(bundle: Bundle, layers: list[str]) -> int:
+    return next((index for index, layer in enumerate(layers) if layer not in bundle.manifest.wide), 0)
+
+
+def test_what_loses_little_is_all_integers(coder: Coder) -> None:
+    judge = _Judge(lambda bundle: False)
+    bundle = Gate(coder, judge).decide().bundle
+    assert len(bundle.manifest.integers) == len(bundle.manifest.graph) == 5  # silu is an operation of its own
+    assert judge.judged == [5]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+def test_as_few_operations_as_possible_return_to_floats(coder: Coder, most: int) -> None:
+    decision = Gate(coder, _Judge(lambda bundle: len(bundle.manifest.integers) > most)).decide()
+    assert len(decision.bundle.manifest.integers) == (most if most != 2 else 1)  # b and its activation go together
+    assert decision.losses == GOOD
+    floats = set(possible_integers(decision.bundle)) - set(decision.bundle.manifest.integers)
+    assert min(floats) > max(decision.bundle.manifest.integers, default=-1)  # those that change the logits most
+    assert decision.bundle.manifest.wide == ()
+
+
+def test_layers_stay_wide_only_if_floats_are_not_enough(coder: Coder) -> None:
+    decision = Gate(coder, _Judge(lambda bundle: len(bundle.manifest.wide) < 2)).decide()
+    assert decision.bundle.manifest.wide == ("b", "c")
+    assert decision.bundle.manifest.integers == ()
+
+
+def test_layers_stay_wide_only_as_far_as_there_is_room(coder: Coder) -> None:
+    room = bundle_size(coder.coded((), ("c",)), "int8")
+    decision = Gate(coder, _Judge(lambda bundle: True), room).decide()
+    assert decision.bundle.manifest.wide == ("c",)
+    assert decision.losses == BAD
+    assert Gate(coder, _Judge(lambda bundle: True), 0).decide().bundle.manifest.wide == ()
+
+
+def test_the_shortest_list_is_found_with_few_measurements(coder: Coder) -> None:
+    for first in (1, 2, 5, 37, 200):
+        tried: list[int] = []
+
+        def decide(count: int, first: int = first, tried: list[int] = tried) -> Decision:
+            tried.append(count)
+            return Decision(coder.bundle, GOOD if count >= first else BAD)
+
+        assert _shortest(200, decide) is not None
+        assert first in tried
+        assert len(tried) <= 18
+    assert _shortest(3, lambda count: Decision(coder.bundle, BAD)) is None
+
+
+def test_a_coarse_coding_is_found_by_its_images(coder: Coder) -> None:
+    """The coding of one value is far too coarse: the operations that make and read it return to floats."""
+    places = {domain: dict(codings) for domain, codings in coder.calibration.by_domain.items()}
+    for codings in places.values():
+        codings[1, True] = (codings[1, True][0] * 200, 0)  # the result of b and its activation
+    broken = replace(coder, calibration=replace(coder.calibration, by_domain=places))
+    judge = Judge(coder.bundle, drawn_images(coder.bundle, held_out=200), 1, lambda *_: None)
+    assert max(loss.lost for loss in judge.losses(broken.coded(possible_integers(coder.bundle))).values()) > 0.05
+    decision = Gate(broken, judge).decide()
+    assert max(loss.lost for loss in decision.losses.values()) <= 0.01
+    coded = decision.bundle.manifest.coded
+    scales = decision.bundle.arrays["coding/a/scale"]
+    assert np.float32(places["a"][1, True][0]) not in scales
+    assert len(coded) == len(scales)

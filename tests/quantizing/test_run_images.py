@@ -1,0 +1,58 @@
+"""Images of every domain of a run are drawn from where they were trained on, or from another folder."""
+
+from pathlib import Path
+
+import pytest
+
+import prunus
+from prunus.bundle.manifest import DomainEntry
+from prunus.config import Recipe
+from prunus.errors import DataError
+from prunus.images import Preprocess
+from prunus.quantizing.images import Draw
+from prunus.quantizing.run_images import draw_run_images
+from tests.conftest import write_domain
+
+PREPROCESS = Preprocess(size=8, resize=8, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+ENTRIES = {name: DomainEntry(classes=("a", "b"), preprocess=PREPROCESS) for name in ("birds", "flowers")}
+
+
+def _recipe(folder: Path, splits: str = "train") -> Recipe:
+    return prunus.parse_recipe(
+        {
+            "backbone": "wrn14_2",
+            "domains": [str(folder / name) for name in ENTRIES],
+            "training": {"splits": splits},
+        }
+    )
+
+
+def test_images_of_every_domain_are_drawn_here_or_elsewhere(tmp_path: Path) -> None:
+    for name in ENTRIES:
+        write_domain(tmp_path / "here" / name, train=10)
+        write_domain(tmp_path / "there" / name, train=8)
+    draw = Draw(calibration=4)
+    seen: list[str] = []
+    drawn = draw_run_images(_recipe(tmp_path / "here"), ENTRIES, None, draw, lambda name, *_: seen.append(name))
+    assert {name: (len(d.calibration), len(d.held_out)) for name, d in drawn.items()} == dict.fromkeys(ENTRIES, (4, 16))
+    assert set(seen) == set(ENTRIES)
+    moved = draw_run_images(_recipe(tmp_path / "gone"), ENTRIES, tmp_path / "there", draw, lambda *_: None)
+    assert len(moved["birds"].held_out) == 12
+
+
+def test_images_that_were_trained_on_do_not_pass_as_held_out(tmp_path: Path) -> None:
+    for name in ENTRIES:
+        write_domain(tmp_path / name, train=10)
+    drawn = draw_run_images(_recipe(tmp_path, "train+validation"), ENTRIES, None, Draw(), lambda *_: None)
+    assert (len(drawn["birds"].calibration), len(drawn["birds"].held_out)) == (10, 10)
+
+
+def test_missing_images_and_other_classes_are_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"8-bit numbers are chosen with .* those of 'birds' cannot be read: .*data='DIR'"
+    ):
+        draw_run_images(_recipe(tmp_path), ENTRIES, None, Draw(), lambda *_: None)
+    for name in ENTRIES:
+        write_domain(tmp_path / name, classes=("a", "c"))
+    with pytest.raises(DataError, match=r"the classes of domain 'birds' in .* are not those the model was trained on"):
+        draw_run_images(_recipe(tmp_path), ENTRIES, None, Draw(), lambda *_: None)
