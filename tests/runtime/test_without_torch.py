@@ -28,8 +28,9 @@ from tests.makers.graph_bundles import random_bundle, varied_graph
 
 ROOT = Path(__file__).parents[2]
 TRAINED = ROOT / "tests" / "golden" / "model_format_3" / "trained.prunus"
-MOST_BYTES = 1_000_000  # of the wheel
-MOST_SECONDS = 0.3  # of CPU time for importing the runtime; wall-clock time depends on the load
+MOST_BYTES = 1_500_000  # of the wheel
+# CPU time for importing the runtime, in imports of the packages it needs: seconds depend on the machine and its load
+MOST_IMPORTS = 2.5
 OFFLINE = re.compile(  # a whole line of what uv prints if it cannot reach the registry
     r"^\W*(?:(?:error|cause|caused by|hint): )?"
     r"(?:error sending request for url \(\S+\)"
@@ -50,7 +51,7 @@ for again in range(2):
     np.save(answers, np.stack([predictor.logits(np.load(images), domain) for domain in predictor.domains]))
 print(sorted({"torch", "torchvision", "timm"} & set(sys.modules)), importlib.util.find_spec("torch") is not None)
 """
-IMPORT = "import time; began = time.process_time(); import prunus.runtime; print(time.process_time() - began)"
+IMPORT = "import time; began = time.process_time(); import {}; print(time.process_time() - began)"
 
 
 class Model(NamedTuple):
@@ -270,9 +271,11 @@ def test_a_required_native_engine_that_cannot_be_built_is_an_error(tmp_path: Pat
 
 @pytest.mark.slow
 def test_importing_the_runtime_is_quick(base: Path) -> None:
-    _run([base / "python", "-c", IMPORT])  # writes the bytecode cache
-    seconds = [float(_run([base / "python", "-c", IMPORT]).stdout) for _ in range(5)]
-    assert min(seconds) < MOST_SECONDS
+    def fastest(modules: str) -> float:
+        command = [base / "python", "-c", IMPORT.format(modules)]
+        return min(float(_run(command).stdout) for _ in range(6))  # the first one may write the bytecode cache
+
+    assert fastest("prunus.runtime") < MOST_IMPORTS * fastest("numpy, pydantic, PIL.Image")
 
 
 @pytest.mark.slow
