@@ -147,6 +147,10 @@ def test_the_readme_shows_what_the_demonstration_wrote() -> None:
         "bytes": f"**{results['model_bytes'] / 1e6:.2f} MB**",
     }
     assert [name for name, value in shown.items() if value not in text] == []
+    seeds = json.loads((ROOT / "docs" / "results" / "demo" / "seeds.json").read_text())["seeds"]
+    first, second, third = (f"{100 * seed['mean_accuracy']:.1f}" for seed in seeds)
+    assert f"{first}, {second} and {third} %" in text
+    assert all(seed["budget_kept"] and seed["union"] <= 0.25 for seed in seeds)
 
 
 def test_the_page_of_the_exact_method_shows_what_was_measured() -> None:

@@ -72,13 +72,21 @@ class Keeper:
 
     @torch.no_grad()
     def finish(self) -> bool:
-        """Bring the pool to its final size, if it is not there; return whether anything was done."""
-        if self.is_final() and self._is_right():
+        """Bring the pool to its final size, if it is not there; return whether anything was done.
+
+        A pool that is right but leaves much unused is only added to: other masks may have made room since.
+        """
+        meter, before_DM = self.meter(), self.pool.open_DM.clone()
+        is_right = self.is_final() and self._is_right()
+        if is_right and self.limits.share_used(meter.usage(before_DM)) >= FILLED:
             return False
         self.pool.open_DM.fill_(True)  # what left may come back, in place of kernels that nothing reads any more
-        search = Search(self._ranking, self.meter())
-        opened = search.largest()
-        self._restrict(opened, search.fixed(opened))
+        search = Search(self._ranking, meter)
+        opened_DM = search.filled(before_DM) if is_right else search.largest()
+        if is_right and torch.equal(opened_DM, before_DM):
+            self.pool.open_DM.copy_(before_DM)
+            return False
+        self._restrict(opened_DM, search.fixed(opened_DM))
         self._is_final = True
         return True
 

@@ -51,9 +51,13 @@ class Search:
             wanted = scale / max(used, 1e-6)  # if all that is open counted alike
             between = 2 * low if high == float("inf") else (low + high) / 2
             scale = wanted if low < wanted < high and wanted != scale else between
+        return self.filled(best)
+
+    def filled(self, open_DM: Tensor) -> Tensor:
+        """Return a pool that fits with the switches that still fit besides: (D, M)."""
         for rows in self._groups_of_domains():
-            best = self._topped_up(best, rows)
-        return self._shared_out(best)
+            open_DM = self._topped_up(open_DM, rows)
+        return self._shared_out(open_DM)
 
     def fixed(self, open_DM: Tensor) -> Tensor:
         """Choose the switches that stay on: each in the domain that wants it most, or more where that is too little.
