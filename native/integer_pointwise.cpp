@@ -111,7 +111,7 @@ void IntegerPointwiseConvolution::run(const Run& run) const {
     kernels_.pointwise(j, piece.first_block, piece.last_block);
     run.fill_ring(output, piece);
   };
-  run.for_each_piece(blocks, layer_.outputs, work, by_tile ? layer_.outputs : 4, kernels_.point_tile);
+  run.for_each_piece(blocks, layer_.outputs, work, by_tile ? layer_.outputs : 4, {kernels_.point_tile, kCodes.few});
 }
 
 void IntegerPointwiseConvolution::interleave(const Run& run) const {

@@ -1,15 +1,5 @@
 // Convolutions of windows over codes: direct and depthwise.
 
-// Load the codes that one word of a window multiplies, for the block at p. Near: its offsets follow each other.
-template <int Step, bool Near, class L>
-static inline void read_word(const ptrdiff_t* offsets, const uint8_t* p, L (&x)[kPerBlock]) {
-  if constexpr (Near && L::group == 4) {
-    L::template spread<Step>(p + offsets[0], x);
-  } else {
-    L::template combine<Step>(p, offsets, x);
-  }
-}
-
 // For T words of the window, beginning with `first`: go through the inputs, load these words of a tile into registers,
 // and let each used kernel of the input add to its output.
 template <int T, int B, int Step, bool Near>
