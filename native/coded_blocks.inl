@@ -1,6 +1,7 @@
 // How kernels for codes begin and end: reading the words of a window; then scale, add, clamp, round, and padding.
 
 constexpr int kPerBlock = kBlock / Lanes::width;  // vectors of a block
+constexpr ptrdiff_t kLine = 64;                   // bytes of a cache line
 
 // Load the codes that one word of a window multiplies, for the block at p. Near: its offsets follow each other.
 template <int Step, bool Near, class L>
@@ -56,6 +57,20 @@ static inline void finish(const Lanes (&sums)[B * kPerBlock], const Finisher& al
   }
   store_blocks<B, Block>(x, all.limits, f.output + channel * f.plane + position, f.pixels + position);
 }
+
+// Ask for what a later output channel will read and write. Another core may have it, which takes long.
+template <int B>
+static inline void expect_output(const Finish& f, ptrdiff_t channel, ptrdiff_t position) {
+  constexpr ptrdiff_t end = B * kBlock - 1;
+  const uint8_t* to = f.output + channel * f.plane + position;
+  __builtin_prefetch(to, 1);
+  if (end >= kLine / 2) __builtin_prefetch(to + end, 1);
+  if (!f.residual) return;
+  const uint8_t* residual = f.residual + channel * f.residual_plane + position;
+  __builtin_prefetch(residual);
+  if (end >= kLine / 2) __builtin_prefetch(residual + end);
+}
+constexpr ptrdiff_t kAhead = 8;  // channels to ask for ahead
 
 // Call tile(blocks, position) for tiles of nearly equal size, none larger than `most` blocks.
 template <class Tile>

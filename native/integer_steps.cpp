@@ -20,8 +20,11 @@ void fill_padding(const Run& run, int value, ptrdiff_t image, ptrdiff_t channel)
   const Lattice& lattice = run.program.lattice(value);
   const uint8_t zero = run.program.zero(value, run.domain);
   uint8_t* plane = run.codes(value, image) + channel * lattice.plane();
-  for (ptrdiff_t row = 0; lattice.side && row + 1 < lattice.height; row++)
-    std::memset(plane + row * lattice.stride() + lattice.width, zero, lattice.side);
+  uint8_t* end = plane + lattice.width;  // of a row; most paddings are a single column, not worth a call
+  for (ptrdiff_t row = 0; lattice.side && row + 1 < lattice.height; row++, end += lattice.stride()) {
+    end[0] = zero;
+    if (lattice.side > 1) std::memset(end, zero, lattice.side);
+  }
   std::memset(plane + lattice.positions(), zero, lattice.blocks() * kBlock - lattice.positions());
   run.fill_ring(value, whole_plane(image, channel, lattice));
 }
