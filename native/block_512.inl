@@ -38,15 +38,26 @@ struct Block {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm_blendv_epi8(_mm512_castsi512_si128(limits.zero), within, mask));
   }
-  static void store_four(const Real (*x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+  // Store two, three or four blocks at once.
+  template <int B>
+  static void store_some(const Real (*x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+    const __m512i none = _mm512_setzero_si512();
     const __m512i first = _mm512_packs_epi32(limits.round(x[0][0]), limits.round(x[1][0]));
-    const __m512i second = _mm512_packs_epi32(limits.round(x[2][0]), limits.round(x[3][0]));
+    const __m512i second =
+        B < 3 ? none : _mm512_packs_epi32(limits.round(x[2][0]), B < 4 ? none : limits.round(x[B - 1][0]));
     // each quarter of the packed codes has four of every block
     const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i codes = _mm512_permutexvar_epi32(in_order, _mm512_packus_epi16(first, second));
     const __m512i within = _mm512_max_epu8(codes, limits.low);
+    constexpr __mmask16 stored = (1u << 4 * B) - 1;
     constexpr int choose = 0xca;  // the second argument where the first has ones, otherwise the third
-    _mm512_storeu_si512(to, _mm512_ternarylogic_epi32(_mm512_loadu_si512(pixels), within, limits.zero, choose));
+    const __m512i mask = B < 4 ? _mm512_maskz_loadu_epi32(stored, pixels) : _mm512_loadu_si512(pixels);
+    const __m512i result = _mm512_ternarylogic_epi32(mask, within, limits.zero, choose);
+    if (B < 4) {
+      _mm512_mask_storeu_epi32(to, stored, result);
+    } else {
+      _mm512_storeu_si512(to, result);
+    }
   }
 
   // Look up the codes of a multiple of 64; return how many. As in block_256.inl.

@@ -1,6 +1,17 @@
-// The end of every kernel for codes: scale, add, clamp, round, and padding.
+// How kernels for codes begin and end: reading the words of a window; then scale, add, clamp, round, and padding.
 
 constexpr int kPerBlock = kBlock / Lanes::width;  // vectors of a block
+constexpr ptrdiff_t kLine = 64;                   // bytes of a cache line
+
+// Load the codes that one word of a window multiplies, for the block at p. Near: its offsets follow each other.
+template <int Step, bool Near, class L>
+static inline void read_word(const ptrdiff_t* offsets, const uint8_t* p, L (&x)[kPerBlock]) {
+  if constexpr (Near && L::group == 4) {
+    L::template spread<Step>(p + offsets[0], x);
+  } else {
+    L::template combine<Step>(p, offsets, x);
+  }
+}
 
 // A copy of Finish that stores of codes cannot change as far as the compiler knows, so that it stays in registers.
 struct Finisher {
@@ -11,13 +22,18 @@ struct Finisher {
   const Real factor;
 };
 
-// Store B blocks, four at a time if a block is a single vector.
+// Store B blocks, up to four at a time if a block is a single vector.
 template <int B, class AnyBlock>
 static inline void store_blocks(const Real (&x)[B][kPerBlock], const typename AnyBlock::Limits& limits, uint8_t* to,
                                 const uint8_t* pixels) {
+  constexpr int together = kPerBlock > 1 ? 1 : 4, rest = B % together;
   int b = 0;
-  if constexpr (kPerBlock == 1)
-    for (; b + 4 <= B; b += 4) AnyBlock::store_four(x + b, limits, to + b * kBlock, pixels + b * kBlock);
+  if constexpr (together > 1) {
+    for (; b + together <= B; b += together)
+      AnyBlock::template store_some<together>(x + b, limits, to + b * kBlock, pixels + b * kBlock);
+    if constexpr (rest > 1) AnyBlock::template store_some<rest>(x + b, limits, to + b * kBlock, pixels + b * kBlock);
+    if constexpr (rest > 1) return;
+  }
   for (; b < B; b++) AnyBlock::store(x[b], limits, to + b * kBlock, pixels + b * kBlock);
 }
 
@@ -41,6 +57,20 @@ static inline void finish(const Lanes (&sums)[B * kPerBlock], const Finisher& al
   }
   store_blocks<B, Block>(x, all.limits, f.output + channel * f.plane + position, f.pixels + position);
 }
+
+// Ask for what a later output channel will read and write. Another core may have it, which takes long.
+template <int B>
+static inline void expect_output(const Finish& f, ptrdiff_t channel, ptrdiff_t position) {
+  constexpr ptrdiff_t end = B * kBlock - 1;
+  const uint8_t* to = f.output + channel * f.plane + position;
+  __builtin_prefetch(to, 1);
+  if (end >= kLine / 2) __builtin_prefetch(to + end, 1);
+  if (!f.residual) return;
+  const uint8_t* residual = f.residual + channel * f.residual_plane + position;
+  __builtin_prefetch(residual);
+  if (end >= kLine / 2) __builtin_prefetch(residual + end);
+}
+constexpr ptrdiff_t kAhead = 8;  // channels to ask for ahead
 
 // Call tile(blocks, position) for tiles of nearly equal size, none larger than `most` blocks.
 template <class Tile>

@@ -14,7 +14,7 @@ void IntegerDepthwiseConvolution::prepare_runs(Program& program) {
 void IntegerDepthwiseConvolution::run(const Run& run) const {
   windows_.prepare(run, inputs[0]);
   const Bits used = domains_[run.domain].used;
-  run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, [&](const Piece& piece, int) {
+  const auto work = [&](const Piece& piece, int) {
     const Finish all = finish(run, piece.image);
     const uint8_t* input = windows_.prepared(run, inputs[0], piece.image);
     for (int o = piece.first_channel; o < piece.last_channel; o++) {
@@ -32,7 +32,8 @@ void IntegerDepthwiseConvolution::run(const Run& run) const {
       kernels_.depthwise(j, piece.first_block, piece.last_block);
     }
     run.fill_ring(output, piece);
-  });
+  };
+  run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, 1, kCodes);
 }
 
 }  // namespace prunus

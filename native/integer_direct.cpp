@@ -4,14 +4,21 @@
 
 namespace prunus {
 
+namespace {
+
+constexpr ptrdiff_t kMostSums = 32768;  // bytes: they may fill the L1 cache, because kernels seldom wait for others
+constexpr ptrdiff_t kFewBlocks = 8;     // planes of at most so many blocks are not divided between threads
+
+}  // namespace
+
 void IntegerDirectConvolution::prepare_runs(Program& program) {
   windows_.settle(program, inputs[0], output);
   const ptrdiff_t words = static_cast<ptrdiff_t>(windows_.words().size());
   const ptrdiff_t plane = program.lattice(output).blocks(), most = kernels_.tile(static_cast<int>(words));
   const ptrdiff_t tiles = (plane + most - 1) / most;
   tile_ = static_cast<int>((plane + tiles - 1) / tiles);
-  // as many outputs as have their sums in the L1 cache, but no block much smaller than the others
-  const ptrdiff_t fitting = std::min<ptrdiff_t>(256, kNearBytes / (tile_ * kBlock * ptrdiff_t{sizeof(int32_t)}));
+  // as many outputs as have room for their sums, but no block much smaller than the others
+  const ptrdiff_t fitting = std::min<ptrdiff_t>(256, kMostSums / (tile_ * kBlock * ptrdiff_t{sizeof(int32_t)}));
   const ptrdiff_t blocks = (layer_.outputs + fitting - 1) / fitting;
   const int block = static_cast<int>((layer_.outputs + blocks - 1) / blocks);
   const KernelLists::Layout layout{layer_.inputs, layer_.outputs, layer_.groups, block, layer_.taps() == 1};
@@ -32,7 +39,7 @@ void IntegerDirectConvolution::run(const Run& run) const {
       kernels_.direct(job(run, piece.image, first, worker), piece.first_block, piece.last_block);
     run.fill_ring(output, piece);
   };
-  run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, block, tile_);
+  run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, block, {tile_, kFewBlocks});
 }
 
 // Return the kernel's arguments for one image and one block of outputs.

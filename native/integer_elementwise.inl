@@ -53,10 +53,14 @@ static void dequantize(const uint8_t* from, float scale, float zero, float* to, 
   for (ptrdiff_t i = 0; i < count; i++) to[i] = (static_cast<float>(from[i]) - zero) * scale;
 }
 
-// The mean of codes minus `zero`. Padding holds `zero` and adds nothing.
+// The mean of codes minus `zero`, of whole blocks. Padding holds `zero` and adds nothing.
 static uint8_t mean(const uint8_t* codes, ptrdiff_t count, int32_t zero, float factor, float offset) {
   int32_t total = 0;
-  for (ptrdiff_t i = 0; i < count; i++) total += codes[i];
+  for (ptrdiff_t block = 0; block < count; block += kBlock) {
+    int32_t sum = 0;
+    for (int i = 0; i < kBlock; i++) sum += codes[block + i];
+    total += sum;
+  }
   return encode(static_cast<float>(total - static_cast<int32_t>(count) * zero) * factor + offset, 0.0f, 255.0f);
 }
 

@@ -6,8 +6,8 @@ namespace prunus {
 
 namespace {
 
-constexpr ptrdiff_t kFewWords = 8;        // shorter lists are not worth their overhead
-constexpr ptrdiff_t kTilesPerThread = 4;  // fewer would leave some threads without work at the end
+constexpr ptrdiff_t kFewWords = 8;           // shorter lists are not worth their overhead
+constexpr ptrdiff_t kFewInterleaved = 2048;  // words times blocks: less is interleaved by every thread for itself
 
 }  // namespace
 
@@ -96,11 +96,14 @@ IntegerPointwiseConvolution::Lists IntegerPointwiseConvolution::make_lists(int d
   return lists;
 }
 
-// Inputs are interleaved tile by tile, just before they are used, if each thread has enough tiles of its own. Otherwise
-// threads divide the outputs, and share inputs that are interleaved before.
+// Inputs are interleaved tile by tile, just before they are used, if threads divide the planes, or if there are so few
+// that every thread can do it for its outputs. Otherwise threads share inputs that are interleaved before.
 void IntegerPointwiseConvolution::run(const Run& run) const {
-  const ptrdiff_t blocks = run.program.lattice(output).blocks(), threads = run.context.workers.threads();
-  const bool by_tile = !is_strided() && (threads == 1 || blocks >= kTilesPerThread * kernels_.point_tile * threads);
+  const int threads = run.context.workers.threads();
+  const ptrdiff_t blocks = run.program.lattice(output).blocks();
+  const bool by_plane = threads == 1 || blocks > kCodes.few;
+  const bool by_tile = !is_strided() && (by_plane || words_->count() * blocks < kFewInterleaved);
+  const int unit = !by_tile ? 4 : by_plane ? layer_.outputs : (layer_.outputs + threads - 1) / threads;
   if (!by_tile) interleave(run);
   const Lists& kept = lists_[run.domain];
   const Lists made = kept.blocks ? Lists{} : make_lists(run.domain);
@@ -111,7 +114,7 @@ void IntegerPointwiseConvolution::run(const Run& run) const {
     kernels_.pointwise(j, piece.first_block, piece.last_block);
     run.fill_ring(output, piece);
   };
-  run.for_each_piece(blocks, layer_.outputs, work, by_tile ? layer_.outputs : 4, kernels_.point_tile);
+  run.for_each_piece(blocks, layer_.outputs, work, unit, {kernels_.point_tile, kCodes.few});
 }
 
 void IntegerPointwiseConvolution::interleave(const Run& run) const {

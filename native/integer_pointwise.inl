@@ -18,8 +18,14 @@ template <int B>
 static inline Tile make_tile(const IntegerPointwise& j, ptrdiff_t position) {
   if (!j.offsets) return {j.input + 4 * position, j.row};
   constexpr ptrdiff_t row = 4 * B * kBlock;
-  for (ptrdiff_t word = 0; word < j.words; word++)
+  for (ptrdiff_t word = 0; word < j.words; word++) {
+    const ptrdiff_t* later = j.offsets + (word + 2 < j.words ? word + 2 : word) * kMaxGroup;
+    for (int g = 0; g < Lanes::group; g++) {  // another core may have made them
+      __builtin_prefetch(j.input + position + later[g]);
+      if (B * kBlock >= kLine / 2) __builtin_prefetch(j.input + position + later[g] + B * kBlock - 1);
+    }
     interleave(j.input + position, j.offsets + word * kMaxGroup, B, j.interleaved + word * row);
+  }
   return {j.interleaved, row};
 }
 
@@ -63,6 +69,7 @@ static void pointwise_tile(const IntegerPointwise& job, ptrdiff_t position) {
     for (ptrdiff_t o = 0; o < j.outputs; o++) {
       int32_t* kept = j.sums + o * (B * kBlock);
       Lanes sums[n];
+      if (block + 1 == j.blocks) expect_output<B>(finisher.f, j.first_output + o + kAhead, position);
       const int32_t first_sum = j.first_sums ? j.first_sums[j.first_output + o] : 0;
 #pragma GCC unroll 16
       for (int i = 0; i < n; i++) sums[i] = block ? Lanes::load(kept + i * Lanes::width) : Lanes::all(first_sum);

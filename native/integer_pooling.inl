@@ -39,6 +39,61 @@ static inline void pool_rows(const CodedPooling& j, Merge merge, Store store) {
   }
 }
 
+// Means of windows that lie inside the image: sums of words with weights of 1, as in a depthwise convolution.
+template <int Step>
+static void mean_inside(const CodedPooling& pooling) {
+  const CodedPooling j = pooling;  // a copy that stores of codes cannot change as far as the compiler knows
+  ptrdiff_t neighbours[Lanes::group];
+  int32_t full = 0, rest = 0;  // weights of a word, and of the last word of a row
+  for (int g = 0; g < Lanes::group; g++) {
+    const int32_t one = int32_t{1} << (32 / Lanes::group * g);
+    neighbours[g] = g;
+    full |= one;
+    if (g < (j.kernel[1] - 1) % Lanes::group + 1) rest |= one;
+  }
+  const Lanes first = Lanes::all((Lanes::offset - j.zero) * j.kernel[0] * j.kernel[1]);
+  const Real factor = Real::all(j.factors[0]), offset = Real::all(j.offset);  // all windows have the same size
+  const Block::Limits limits(0, 255, 0);
+  alignas(16) uint8_t pixels[kBlock], partial[kBlock];
+  for (uint8_t& pixel : pixels) pixel = 255;
+  for (ptrdiff_t r = 0; r < j.out_height; r++)
+    for (ptrdiff_t c = 0; c < j.out_width; c += kBlock) {
+      Lanes sums[kPerBlock];
+      for (int i = 0; i < kPerBlock; i++) sums[i] = first;
+      const uint8_t* from = j.input + r * j.stride[0] * j.row + Step * c;
+      for (int y = 0; y < j.kernel[0]; y++, from += j.row)
+        for (int x = 0; x < j.kernel[1]; x += Lanes::group) {
+          const typename Lanes::Weights w = Lanes::weights(x + Lanes::group < j.kernel[1] ? &full : &rest);
+          Lanes codes[kPerBlock];
+          read_word<Step, true>(neighbours, from + x, codes);
+          for (int i = 0; i < kPerBlock; i++) sums[i] = Lanes::dot(sums[i], codes[i], w);
+        }
+      Real means[kPerBlock];
+      for (int i = 0; i < kPerBlock; i++) means[i] = Real::of(sums[i]) * factor + offset;
+      const ptrdiff_t position = r * j.out_row + c;  // what a row writes past its end, later rows overwrite
+      const bool fits = position + kBlock <= (j.out_height - 1) * j.out_row + j.out_width;
+      Block::store(means, limits, fits ? j.output + position : partial, pixels);
+      for (ptrdiff_t i = 0; !fits && i < j.out_width - c; i++) j.output[position + i] = partial[i];
+    }
+}
+
+static inline bool is_inside(const CodedPooling& j) {
+  return j.top == 0 && j.left == 0 &&
+         static_cast<ptrdiff_t>(j.out_height - 1) * j.stride[0] + j.kernel[0] <= j.height &&
+         static_cast<ptrdiff_t>(j.out_width - 1) * j.stride[1] + j.kernel[1] <= j.width;
+}
+
+// The codes of a row of means. Nothing that the loop reads can change as far as the compiler knows, so it is vectorized.
+static void encode_sums(const CodedPooling& j, const int32_t* __restrict sums, int32_t rows,
+                        const float* __restrict factors, uint8_t* __restrict to) {
+  const int32_t* __restrict columns = j.columns;
+  const int32_t zeros = j.zero * rows;
+  const float offset = j.offset;
+  const ptrdiff_t width = j.out_width;
+  for (ptrdiff_t c = 0; c < width; c++)
+    to[c] = encode(static_cast<float>(sums[c] - zeros * columns[c]) * factors[c] + offset, 0.0f, 255.0f);
+}
+
 static void pool(const CodedPooling& j) {
   if (j.largest) {
     const auto larger = [](uint8_t a, uint8_t b) { return b > a ? b : a; };
@@ -46,12 +101,9 @@ static void pool(const CodedPooling& j) {
       for (ptrdiff_t c = 0; c < j.out_width; c++) j.output[r * j.out_row + c] = merged[c];
     });
   }
+  if (is_inside(j) && j.stride[1] <= 2) return j.stride[1] == 1 ? mean_inside<1>(j) : mean_inside<2>(j);
   const auto sum = [](int32_t a, int32_t b) { return a + b; };
   pool_rows<int32_t>(j, sum, [&](ptrdiff_t r, int32_t rows, const int32_t* merged) {
-    const float* factors = j.factors + r * j.out_width;
-    for (ptrdiff_t c = 0; c < j.out_width; c++) {
-      const float total = static_cast<float>(merged[c] - j.zero * rows * j.columns[c]);
-      j.output[r * j.out_row + c] = encode(total * factors[c] + j.offset, 0.0f, 255.0f);
-    }
+    encode_sums(j, merged, rows, j.factors + r * j.out_width, j.output + r * j.out_row);
   });
 }

@@ -20,8 +20,11 @@ void fill_padding(const Run& run, int value, ptrdiff_t image, ptrdiff_t channel)
   const Lattice& lattice = run.program.lattice(value);
   const uint8_t zero = run.program.zero(value, run.domain);
   uint8_t* plane = run.codes(value, image) + channel * lattice.plane();
-  for (ptrdiff_t row = 0; lattice.side && row + 1 < lattice.height; row++)
-    std::memset(plane + row * lattice.stride() + lattice.width, zero, lattice.side);
+  uint8_t* end = plane + lattice.width;  // of a row; most paddings are a single column, not worth a call
+  for (ptrdiff_t row = 0; lattice.side && row + 1 < lattice.height; row++, end += lattice.stride()) {
+    end[0] = zero;
+    if (lattice.side > 1) std::memset(end, zero, lattice.side);
+  }
   std::memset(plane + lattice.positions(), zero, lattice.blocks() * kBlock - lattice.positions());
   run.fill_ring(value, whole_plane(image, channel, lattice));
 }
@@ -58,7 +61,7 @@ void DequantizeStep::run(const Run& run) const {
 void CodedAffineStep::run(const Run& run) const {
   const Lattice& lattice = run.program.lattice(output);
   const Domain& d = domains_[run.domain];
-  run.for_each_piece(lattice.blocks(), run.program.shape(output).channels, [&](const Piece& piece, int) {
+  const auto work = [&](const Piece& piece, int) {
     for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
       CodedElementwise j{};
       j.kind = CodedElementwise::Kind::affine;
@@ -73,7 +76,8 @@ void CodedAffineStep::run(const Run& run) const {
       run.program.integers().elementwise(j, piece.first_block, piece.last_block);
     }
     run.fill_ring(output, piece);
-  });
+  };
+  run.for_each_piece(lattice.blocks(), run.program.shape(output).channels, work, 1, kCodes);
 }
 
 void TableStep::run(const Run& run) const {
@@ -89,7 +93,7 @@ void CodedCombineStep::run(const Run& run) const {
   const Lattice &lattice = run.program.lattice(output), &other = run.program.lattice(inputs[1]);
   const Domain& d = domains_[run.domain];
   const bool has_one_pixel = !add_ && run.program.shape(inputs[1]).pixels() == 1;
-  run.for_each_piece(lattice.blocks(), run.program.shape(output).channels, [&](const Piece& piece, int) {
+  const auto work = [&](const Piece& piece, int) {
     for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
       CodedElementwise j{};
       j.kind = add_ ? CodedElementwise::Kind::sum : CodedElementwise::Kind::product;
@@ -109,7 +113,8 @@ void CodedCombineStep::run(const Run& run) const {
       run.program.integers().elementwise(j, piece.first_block, piece.last_block);
     }
     run.fill_ring(output, piece);
-  });
+  };
+  run.for_each_piece(lattice.blocks(), run.program.shape(output).channels, work, 1, kCodes);
 }
 
 bool CodedJoinStep::joins(size_t input) const {
@@ -215,10 +220,16 @@ void CodedMeanStep::run(const Run& run) const {
   const Lattice &from = run.program.lattice(inputs[0]), &to = run.program.lattice(output);
   const Domain& d = domains_[run.domain];
   const int32_t zero = run.program.zero(inputs[0], run.domain);
-  run.for_each_channel(run.program.shape(output).channels, [&](ptrdiff_t image, ptrdiff_t c) {
-    run.codes(output, image)[c * to.plane()] = run.program.integers().mean(
-        run.codes(inputs[0], image) + c * from.plane(), from.blocks() * kBlock, zero, d.factor, d.offset);
-    fill_padding(run, output, image, c);
+  const uint8_t padding = run.program.zero(output, run.domain);
+  run.for_each_piece(1, run.program.shape(output).channels, [&](const Piece& piece, int) {
+    const uint8_t* codes = run.codes(inputs[0], piece.image);
+    uint8_t* means = run.codes(output, piece.image);
+    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
+      std::memset(means + c * to.plane(), padding, kBlock);  // the only block
+      means[c * to.plane()] = run.program.integers().mean(codes + c * from.plane(), from.blocks() * kBlock, zero,
+                                                          d.factor, d.offset);
+    }
+    run.fill_ring(output, piece);
   });
 }
 

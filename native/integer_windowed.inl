@@ -1,15 +1,5 @@
 // Convolutions of windows over codes: direct and depthwise.
 
-// Load the codes that one word of a window multiplies, for the block at p. Near: its offsets follow each other.
-template <int Step, bool Near, class L>
-static inline void read_word(const ptrdiff_t* offsets, const uint8_t* p, L (&x)[kPerBlock]) {
-  if constexpr (Near && L::group == 4) {
-    L::template spread<Step>(p + offsets[0], x);
-  } else {
-    L::template combine<Step>(p, offsets, x);
-  }
-}
-
 // For T words of the window, beginning with `first`: go through the inputs, load these words of a tile into registers,
 // and let each used kernel of the input add to its output.
 template <int T, int B, int Step, bool Near>
@@ -28,6 +18,12 @@ static void accumulate(const IntegerDirect& d, int first, ptrdiff_t position) {
     const int32_t* weights = all_weights + union_start[i] * row;
     const int32_t* next = all_weights + union_start[i + 1 < inputs ? i + 1 : i] * row;  // elsewhere in memory
     Lanes x[T][B][kPerBlock];
+#pragma GCC unroll 8
+    for (int t = 0; t < T; t++) {  // another core may have made the inputs
+      const uint8_t* later = tile + kAhead * channel + offsets[t * Lanes::group];
+      __builtin_prefetch(later);
+      if (B * kBlock * Step >= kLine / 2) __builtin_prefetch(later + B * kBlock * Step);
+    }
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
 #pragma GCC unroll 8
@@ -98,6 +94,7 @@ static void direct_tile(const IntegerDirect& d, ptrdiff_t position) {
   }
   const Finisher finisher(d.finish);
   for (ptrdiff_t o = 0; o < outputs; o++) {
+    expect_output<B>(finisher.f, o + kAhead, position);
     Lanes x[B * kPerBlock];
 #pragma GCC unroll 16
     for (int i = 0; i < B * kPerBlock; i++) x[i] = Lanes::load(all_sums + o * tile + i * Lanes::width);

@@ -139,30 +139,38 @@ const uint8_t* IntegerWindows::prepared(const Run& run, int input, ptrdiff_t ima
 
 void IntegerWindows::copy_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
   const ptrdiff_t rows = output_.height + rows_.count() - 1;
-  for (ptrdiff_t phase : phases_)
+  for (ptrdiff_t phase : phases_) {
+    const ptrdiff_t down = phase / across_, right = phase % across_;
+    const Range inside = columns_inside(right);
     for (ptrdiff_t r = 0; r < rows; r++, to += copied_row_) {
-      const ptrdiff_t row = (r + rows_.first) * spec_.stride[0] + phase / across_;
+      const ptrdiff_t row = (r + rows_.first) * spec_.stride[0] + down;
       if (row < 0 || row >= input_.height) {
         std::memset(to, zero, copied_row_);
       } else {
-        copy_row(from + row * lattice.stride(), phase % across_, zero, to);
+        copy_row(from + row * lattice.stride(), right, inside, zero, to);
       }
     }
+  }
+}
+
+// Which columns of the copy lie inside the image.
+IntegerWindows::Range IntegerWindows::columns_inside(ptrdiff_t phase) const {
+  const ptrdiff_t extent = input_.width > phase ? (input_.width - phase + across_ - 1) / across_ : 0;
+  const ptrdiff_t first = std::clamp<ptrdiff_t>(-columns_.first, 0, copied_row_);
+  return {first, std::clamp<ptrdiff_t>(extent - columns_.first, first, copied_row_) - 1};
 }
 
 // Rows are copied in order, in whole blocks: what one writes past its end, the next overwrites.
-void IntegerWindows::copy_row(const uint8_t* from, ptrdiff_t phase, uint8_t zero, uint8_t* to) const {
-  // columns of the copy that lie inside the image
-  const ptrdiff_t extent = input_.width > phase ? (input_.width - phase + across_ - 1) / across_ : 0;
-  const ptrdiff_t first = std::clamp<ptrdiff_t>(-columns_.first, 0, copied_row_);
-  const ptrdiff_t end = std::clamp<ptrdiff_t>(extent - columns_.first, first, copied_row_);
+void IntegerWindows::copy_row(const uint8_t* from, ptrdiff_t phase, const Range& inside, uint8_t zero,
+                              uint8_t* to) const {
   if (across_ == 1) {
-    for (ptrdiff_t c = first; c < end; c += kBlock) std::memcpy(to + c, from + c + columns_.first, kBlock);
+    for (ptrdiff_t c = inside.first; c <= inside.last; c += kBlock)
+      std::memcpy(to + c, from + c + columns_.first, kBlock);
   } else {
-    for (ptrdiff_t c = first; c < end; c++) to[c] = from[(c + columns_.first) * across_ + phase];
+    for (ptrdiff_t c = inside.first; c <= inside.last; c++) to[c] = from[(c + columns_.first) * across_ + phase];
   }
-  for (ptrdiff_t c = 0; c < first; c++) to[c] = zero;
-  for (ptrdiff_t c = end; c < copied_row_; c++) to[c] = zero;
+  for (ptrdiff_t c = 0; c < inside.first; c++) to[c] = zero;
+  for (ptrdiff_t c = inside.last + 1; c < copied_row_; c++) to[c] = zero;
 }
 
 }  // namespace prunus

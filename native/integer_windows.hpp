@@ -51,7 +51,8 @@ class IntegerWindows {
   void settle_copy(Program& program, int input, const Lattice& lattice);
   void set_offsets(const std::vector<ptrdiff_t>& offset_of_tap);
   void copy_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
-  void copy_row(const uint8_t* from, ptrdiff_t phase, uint8_t zero, uint8_t* to) const;
+  Range columns_inside(ptrdiff_t phase) const;
+  void copy_row(const uint8_t* from, ptrdiff_t phase, const Range& inside, uint8_t zero, uint8_t* to) const;
 
   WindowSpec spec_;
   Shape input_, output_;

@@ -82,7 +82,8 @@ struct Block {
     const Lanes::Vector codes = __builtin_convertvector((within + large - large).v, Lanes::Vector);
     for (int i = 0; i < 16; i++) to[i] = static_cast<uint8_t>((codes[i] & pixels[i]) | (limits.zero & ~pixels[i]));
   }
-  static void store_four(const Real (*x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
-    for (int b = 0; b < 4; b++) store(x[b], limits, to + 16 * b, pixels + 16 * b);
+  template <int B>
+  static void store_some(const Real (*x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+    for (int b = 0; b < B; b++) store(x[b], limits, to + 16 * b, pixels + 16 * b);
   }
 };

@@ -8,7 +8,13 @@
 
 namespace prunus {
 
-constexpr ptrdiff_t kFewBlocks = 8;  // planes of at most this size are not divided if there are enough channels
+// How finely planes are divided. Threads that write to the same cache lines are slow, and codes have four times as many
+// blocks in a line as floats.
+struct Grain {
+  ptrdiff_t tile;  // blocks that stay together if there are many
+  ptrdiff_t few;   // planes of at most so many blocks are not divided if there are enough channels
+};
+constexpr Grain kFloats{3, 8}, kCodes{32, 64};
 
 struct Piece {
   ptrdiff_t image, first_block, last_block;
@@ -17,18 +23,18 @@ struct Piece {
 
 class Partition {
  public:
-  // `unit` channels stay together; so do `tile` blocks if there are many.
-  Partition(ptrdiff_t images, ptrdiff_t blocks, int channels, int threads, int unit = 1, ptrdiff_t tile = 3)
+  // `unit` channels stay together.
+  Partition(ptrdiff_t images, ptrdiff_t blocks, int channels, int threads, int unit = 1, const Grain& grain = kFloats)
       : images_(images),
         blocks_(blocks),
         units_((channels + unit - 1) / unit),
         unit_(unit),
         channels_(channels),
-        tile_(tile) {
+        tile_(grain.tile) {
     if (threads == 1) return;
-    if (blocks > kFewBlocks || units_ < threads) {
+    if (blocks > grain.few || units_ < threads) {
       bands_ = std::min<ptrdiff_t>(blocks, threads);
-      const ptrdiff_t tiles = ((blocks + bands_ - 1) / bands_ + tile - 1) / tile;
+      const ptrdiff_t tiles = ((blocks + bands_ - 1) / bands_ + tile_ - 1) / tile_;
       parts_ = std::min(tiles, kPerThread);
       whole_tiles_ = tiles > kPerThread;
     }

@@ -19,13 +19,15 @@ uint8_t* Run::codes(int number, ptrdiff_t image) const {
 void Run::fill_ring(int number, const Piece& piece) const {
   if (!program.ringed_[number]) return;
   const Lattice& lattice = program.lattice(number);
-  const ptrdiff_t margin = lattice.margin();
+  const ptrdiff_t margin = lattice.margin(), plane = lattice.plane(), end = lattice.blocks() * kBlock;
+  const bool above = piece.first_block == 0, below = piece.last_block == lattice.blocks();
   const uint8_t zero = program.zero(number, domain);
-  for (int c = piece.first_channel; c < piece.last_channel; c++) {
-    uint8_t* plane = codes(number, piece.image) + c * lattice.plane();
-    if (piece.first_block == 0) std::memset(plane - margin, zero, margin);
-    if (piece.last_block == lattice.blocks()) std::memset(plane + lattice.blocks() * kBlock, zero, margin);
-  }
+  uint8_t* channel = codes(number, piece.image) + piece.first_channel * plane;
+  for (int c = piece.first_channel; c < piece.last_channel; c++, channel += plane)
+    for (ptrdiff_t i = 0; i < margin; i += kBlock) {  // whole blocks, which need no call
+      if (above) std::memset(channel - margin + i, zero, kBlock);
+      if (below) std::memset(channel + end + i, zero, kBlock);
+    }
 }
 
 void Program::set_zeros(int value, std::vector<uint8_t> zeros) {

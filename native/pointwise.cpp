@@ -87,7 +87,7 @@ void PointwiseConvolution::fill_rows() {
 void PointwiseConvolution::set_lists(Lists& d, ptrdiff_t count) const {
   const ptrdiff_t fitting = std::max<ptrdiff_t>(1, count / std::max(kListChunk, kListPerInput * spec_.inputs));
   const ptrdiff_t needed = (fitting + threads_ - 1) / threads_ * threads_;
-  const ptrdiff_t chunks = windows_.lattice().blocks() > kFewBlocks ? 1 : std::min<ptrdiff_t>(spec_.outputs, needed);
+  const ptrdiff_t chunks = windows_.lattice().blocks() > kFloats.few ? 1 : std::min<ptrdiff_t>(spec_.outputs, needed);
   for (ptrdiff_t chunk = 0; chunk <= chunks; chunk++)
     d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
   for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
@@ -131,7 +131,7 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
     selected[worker] = true;
     kernels_.pointwise(job(run, piece.image, d, 0, worker), piece.first_block, piece.last_block);
   };
-  run.for_each_piece(blocks, 1, work, 1, kPointwiseTile / kBlock);
+  run.for_each_piece(blocks, 1, work, 1, {kPointwiseTile / kBlock, kFloats.few});
 }
 
 // Collect the weights that the domain uses for a chunk of outputs, and the offsets of their inputs, block by block in
@@ -225,7 +225,7 @@ void PointwiseConvolution::compute_dense(const Run& run, const Lists& d) const {
     kernels_.dense_pointwise(j, piece.first_channel / kRows, (piece.last_channel + kRows - 1) / kRows,
                              piece.first_block, piece.last_block);
   };
-  run.for_each_piece(out.blocks(), spec_.outputs, work, kRows, 4);
+  run.for_each_piece(out.blocks(), spec_.outputs, work, kRows, {4, kFloats.few});
 }
 
 }  // namespace prunus

@@ -90,8 +90,9 @@ struct Run {
 
   // Call work(piece, worker) for all pieces of planes with `blocks` blocks.
   template <class Work>
-  void for_each_piece(ptrdiff_t blocks, int channels, Work&& work, int unit = 1, ptrdiff_t tile = 3) const {
-    const Partition pieces(images, blocks, channels, context.workers.threads(), unit, tile);
+  void for_each_piece(ptrdiff_t blocks, int channels, Work&& work, int unit = 1,
+                      const Grain& grain = kFloats) const {
+    const Partition pieces(images, blocks, channels, context.workers.threads(), unit, grain);
     context.workers.for_each(pieces.count(), [&](ptrdiff_t item, int worker) { work(pieces[item], worker); });
   }
 

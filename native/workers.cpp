@@ -1,9 +1,7 @@
 #include "workers.hpp"
 
-#if defined(_WIN32)
-#include <process.h>
-#else
-#include <unistd.h>
+#if !defined(_WIN32)
+#include <pthread.h>
 #endif
 
 #include <algorithm>
@@ -15,11 +13,13 @@ namespace prunus {
 namespace {
 constexpr int kSpins = 4000;  // tens of microseconds: longer than the pause between two layers
 
-inline int process_id() {
-#if defined(_WIN32)
-  return _getpid();
-#else
-  return getpid();
+// Asking the system for the number of the process would take longer than a small step.
+std::atomic<unsigned> forks{0};  // that led to this process, since the first object was made
+
+void count_forks() {
+#if !defined(_WIN32)
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forks++; });
+  if (registered != 0) throw std::bad_alloc();
 #endif
 }
 
@@ -32,7 +32,9 @@ inline void pause() {
 }
 }  // namespace
 
-Workers::Workers(int threads) : shares_(std::max(1, threads)), process_(process_id()) {
+Workers::Workers(int threads) : shares_(std::max(1, threads)) {
+  count_forks();
+  forks_ = forks;
   try {
     threads_.reserve(shares_.size());
     for (int worker = 1; worker < threads; worker++) threads_.emplace_back([this, worker] { live(worker); });
@@ -53,8 +55,10 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+bool Workers::is_forked() const { return forks.load(std::memory_order_relaxed) != forks_; }
+
 void Workers::run(ptrdiff_t items, Call call, void* context) {
-  if (process_id() != process_) {  // a forked child has no other threads
+  if (is_forked()) {  // a forked child has no other threads
     for (ptrdiff_t item = 0; item < items; item++) call(context, item, 0);
     return;
   }
@@ -81,7 +85,7 @@ void Workers::run(ptrdiff_t items, Call call, void* context) {
 }
 
 void Workers::wake() {
-  if (threads_.empty() || process_id() != process_) return;
+  if (threads_.empty() || is_forked()) return;
   loop_.round++;
   if (asleep_ == 0) return;
   {  // after this, a thread that was about to sleep has seen the new round or will be notified
@@ -125,7 +129,7 @@ void Workers::live(int worker) {
 
 void ReleaseWorkers::operator()(Workers* workers) const {
   // In a forked child the threads do not exist, and joining them would block forever.
-  if (process_id() == workers->process_) delete workers;
+  if (!workers->is_forked()) delete workers;
 }
 
 }  // namespace prunus

@@ -52,6 +52,7 @@ class Workers {
   void run(ptrdiff_t items, Call call, void* context);
   void take(int worker) noexcept;
   void live(int worker);
+  bool is_forked() const;  // a forked child has this object, but not its threads
 
   // A loop is open while it has items. A worker announces that it is inside before it checks whether the loop is open.
   // The calling thread closes the loop before it checks whether a worker is inside. Hence one of the two always notices
@@ -76,7 +77,7 @@ class Workers {
   std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
   std::exception_ptr failure_;  // the first exception of a loop
-  const int process_;           // a forked child has this object, but not its threads
+  unsigned forks_ = 0;          // when this object was made
   std::vector<std::thread> threads_;
 };
 
