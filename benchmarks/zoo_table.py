@@ -1,12 +1,12 @@
 """Take networks of timm all the way: a training step, pruning, a model file, both engines and ONNX against torch.
 
-    python -m benchmarks.zoo_table [NAME...] [--json FILE] [--page FILE] [--seconds 300] [--again]
+    python -m benchmarks.zoo_table [NAME...] [--json FILE] [--page FILE] [--seconds 300] [--jobs 1] [--again]
 
 Every network has random weights and small images, and is trained for one step with the method `exact` and a budget of
 25 % of the kernels on two domains of noise. The logits of the model file and of the ONNX model must be those of the
-trained network in torch, to within 1e-4 of the largest. Each network has a process of its own and a time limit.
-Rows that are already in FILE are not computed again, unless `--again` is given. The page gets the table between its
-two markers. The command fails if fewer than 22 networks reach an equal file.
+trained network in torch, to within 1e-4 of the largest. Each network has a process of its own and a limit of processor
+time. Rows that are already in FILE are not computed again, unless `--again` is given. The page gets the table between
+its two markers. The command fails if fewer than 22 networks reach an equal file.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import argparse
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +32,15 @@ import torch
 
 import prunus
 from prunus.arrays import Floats
+from prunus.budgets.counting import used_kernels
 from prunus.bundle.file import read_bundle
 from prunus.measure.budget import whole_share
-from prunus.methods.costs import dense_costs, network_costs
+from prunus.methods.costs import dense_costs
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import describe_machine
-from prunus.training.run import TrainedRun, open_run
+from prunus.training.run import TrainedRun, open_run, start_run
+from prunus.verbs.arguments import Own
 
 # timm network -> its family and the size of its images
 NETWORKS: dict[str, tuple[str, int]] = {
@@ -43,7 +49,6 @@ NETWORKS: dict[str, tuple[str, int]] = {
     "regnetx_002": ("RegNet", 64),
     "regnety_002": ("RegNet with SE", 64),
     "densenet121": ("DenseNet", 64),
-    "vgg11_bn": ("VGG", 64),
     "inception_v3": ("Inception", 96),
     "mobilenetv1_100": ("MobileNet 1", 64),
     "mobilenetv2_050": ("MobileNet 2", 64),
@@ -55,14 +60,14 @@ NETWORKS: dict[str, tuple[str, int]] = {
     "semnasnet_050": ("MNASNet with SE", 64),
     "convnext_atto": ("ConvNeXt", 64),
     "convnextv2_atto": ("ConvNeXt V2", 64),
-    "dm_nfnet_f0": ("NFNet", 64),
-    "nf_resnet50": ("NF-ResNet", 64),
+    "eca_nfnet_l0": ("NFNet", 64),
+    "nf_regnet_b1": ("NF-RegNet", 64),
     "resnetv2_50x1_bit": ("BiT", 64),
     "hrnet_w18_small": ("HRNet", 64),
     "dla46_c": ("DLA", 64),
     "res2net50_14w_8s": ("Res2Net", 64),
     "repvgg_a0": ("RepVGG", 64),
-    "cspdarknet53": ("CSPNet", 64),
+    "cs3darknet_s": ("CSPNet", 64),
     "mobilevit_xxs": ("MobileViT", 64),
     "mobilevitv2_050": ("MobileViT V2", 64),
     "efficientformer_l1": ("EfficientFormer", 224),
@@ -82,6 +87,7 @@ NETWORKS: dict[str, tuple[str, int]] = {
     "pit_ti_224": ("PiT", 64),
     "twins_svt_small": ("Twins", 64),
     "beit_base_patch16_224": ("BEiT", 64),
+    "vgg11_bn": ("VGG", 64),
 }
 STEPS = ("trains", "prunes", "file", "numpy", "native", "onnx")
 TITLES = ("trains a step", "prunes", "file", "numpy = torch", "native = torch", "ONNX = torch")
@@ -98,23 +104,26 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(NETWORKS))
     parser.add_argument("--json", type=Path, default=Path("docs/results/zoo.json"))
     parser.add_argument("--page", type=Path, default=Path("docs/zoo.md"))
-    parser.add_argument("--seconds", type=float, default=300, help="limit of one network")
+    parser.add_argument("--seconds", type=int, default=300, help="processor time of one network")
+    parser.add_argument("--jobs", type=int, default=1, help="networks at a time")
     parser.add_argument("--again", action="store_true", help="compute rows that are already there")
     parser.add_argument("--row", type=Path, help=argparse.SUPPRESS)  # of the process of one network: its result
     arguments = parser.parse_args()
     if arguments.row:
-        compute_row(arguments.names[0], arguments.row)
+        compute_row(arguments.names[0], arguments.row, arguments.seconds)
         return
     saved = json.loads(arguments.json.read_text())["networks"] if arguments.json.exists() else []
     rows: dict[str, Row] = {row["network"]: row for row in saved}
-    for name in arguments.names:
-        if name in rows and not arguments.again:
-            continue
-        rows[name] = row_of(name, arguments.seconds)
-        print(f"{name}: {in_words(rows[name])} ({rows[name]['seconds']} s)", flush=True)
-        ordered = [rows[known] for known in NETWORKS if known in rows]
-        content = {"command": "python -m benchmarks.zoo_table", "machine": describe_machine(), "networks": ordered}
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
+    missing = [name for name in arguments.names if name not in rows or arguments.again]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        waiting = [pool.submit(row_of, name, arguments.seconds) for name in missing]
+        for done in as_completed(waiting):
+            row = done.result()
+            rows[row["network"]] = row
+            print(f"{row['network']}: {in_words(row)} ({row['seconds']} s)", flush=True)
+            ordered = [rows[known] for known in NETWORKS if known in rows]
+            content = {"command": "python -m benchmarks.zoo_table", "machine": describe_machine(), "networks": ordered}
+            arguments.json.write_text(json.dumps(content, indent=1) + "\n")
     ordered = [rows[known] for known in NETWORKS if known in rows]
     if arguments.page.exists():
         text = arguments.page.read_text()
@@ -126,7 +135,7 @@ def main() -> None:
         raise SystemExit(f"missed: {ENOUGH} networks should")
 
 
-def row_of(name: str, seconds: float) -> Row:
+def row_of(name: str, seconds: int) -> Row:
     """Compute the row of a network in a process of its own."""
     family, size = NETWORKS[name]
     row: Row = {"network": name, "family": family, "size": size}
@@ -134,13 +143,11 @@ def row_of(name: str, seconds: float) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "row.json"
         command = [sys.executable, "-m", "benchmarks.zoo_table", name, "--row", str(result)]
-        reason = "crash"
-        try:
-            done = subprocess.run(command, timeout=seconds, capture_output=True, text=True, check=False)
-            if done.returncode:
-                print(done.stderr[-2000:], file=sys.stderr)
-        except subprocess.TimeoutExpired:
-            reason = f"over {seconds:g} s"
+        command += ["--seconds", str(seconds)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(done.stderr[-2000:], file=sys.stderr)
+        reason = f"over {seconds} s" if done.returncode == -signal.SIGXCPU else "crash"
         row |= json.loads(result.read_text()) if result.exists() else {}
     for step in STEPS:  # the first that is missing is the one that did not end
         if step not in row:
@@ -150,8 +157,9 @@ def row_of(name: str, seconds: float) -> Row:
     return row | {"seconds": round(time.monotonic() - began, 1)}
 
 
-def compute_row(name: str, result: Path) -> None:
+def compute_row(name: str, result: Path, seconds: int) -> None:
     """Take a network as far as it goes, and write what was reached after every step."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 10))
     torch.set_num_threads(1)
     row: Row = {}
     work = _Work(name, result.parent)
@@ -165,7 +173,9 @@ def compute_row(name: str, result: Path) -> None:
     }
     for step, take in steps.items():
         try:
+            began = time.process_time()
             row[step] = {"yes": True} | take()
+            row[step]["cpu_seconds"] = round(time.process_time() - began, 1)
         except Exception as error:  # a row says what went wrong, whatever it is
             row[step] = {"yes": False, "reason": in_a_word(error), "error": f"{type(error).__name__}: {error}"[:500]}
         result.write_text(json.dumps(row))
@@ -200,7 +210,8 @@ class _Work:
             domain: prunus.OwnDomain((list(images), [0, 1, 0, 1]), (list(images), [0, 1, 0, 1]), classes=("a", "b"))
             for domain in DOMAINS
         }
-        prunus.train(prunus.parse_recipe(content), self.folder / "run", [], "cpu", use_cache=False, domains=domains)
+        with Own(None, domains).passed(None):
+            start_run(prunus.parse_recipe(content), self.folder / "run", [], "cpu", use_cache=False)
         run = self.run
         costs = dense_costs(run.backbone)
         assert run.net.switches is not None
@@ -214,16 +225,16 @@ class _Work:
             "notes": list(run.backbone.notes),
         }
 
-    @property
+    @cached_property
     def run(self) -> TrainedRun:
         """Return the trained network."""
         return open_run(self.folder / "run", "cpu")
 
     def prune(self) -> Row:
-        """Count the kernels that are left."""
+        """Count the kernels that are left, as a model file has them if there can be one."""
         run = self.run
-        costs = network_costs(run.net, run.backbone.probe)
-        most = whole_share(BUDGET, costs.num_kernels())
+        costs = used_kernels(run.net, run.preprocess, packable=True)
+        most = whole_share(BUDGET, dense_costs(run.backbone).num_kernels())
         used = round(costs.union() * costs.num_kernels())
         if used > most:
             raise DifferentError(f"{used} of {most} kernels")
@@ -263,12 +274,11 @@ class _Work:
 
     @torch.no_grad()
     def _compare(self, compute: Callable[[Floats, str], Floats]) -> Row:
-        net = self.run.net
         rng = np.random.default_rng(1)
         images = rng.standard_normal((2, 3, self.size, self.size)).astype(np.float32)
         worst = 0.0
         for domain in DOMAINS:
-            theirs = net(torch.from_numpy(images), domain).numpy()
+            theirs = self.run.net(torch.from_numpy(images), domain).numpy()
             largest = float(np.abs(theirs).max())
             difference = float(np.abs(compute(images, domain) - theirs).max())
             worst = max(worst, difference / largest)

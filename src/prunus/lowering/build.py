@@ -116,7 +116,6 @@ def _masks(net: MultiDomainNet, weights: Mapping[str, Floats]) -> dict[str, Bool
         return {layer: np.ones(shape, np.bool_) for layer, shape in shapes.items()}
     switches = net.switches.layer_masks()
     masks = {layer: mask.reshape(*mask.shape[:3]) for layer, mask in switches.items()}  # one number per kernel
-    return {
-        layer: masks[layer].expand(shape).numpy() if layer in masks else np.ones(shape, np.bool_)
-        for layer, shape in shapes.items()
-    }
+    for layer in shapes.keys() - masks.keys():
+        raise BackboneError(f"layer {layer!r} has no switches, so {ADVICE}")
+    return {layer: masks[layer].expand(shape).numpy() for layer, shape in shapes.items()}

@@ -138,6 +138,11 @@ class Attention(Operation):
             raise BundleError(f"compares {pairs[0]} with {pairs[1]} pixels in {self.heads} heads")
         return result
 
+    def macs(self, inputs: Sequence[Shape]) -> int:
+        """Count the multiply-accumulates of both products: of queries with keys, and of their weights with values."""
+        _, height, width = inputs[0]
+        return self.heads * height * width * self.window_pixels(inputs)[1] * sum(self.dims)
+
     def window_pixels(self, inputs: Sequence[Shape]) -> tuple[int, int]:
         """Return the pixels of one window, or of the whole values: those of q, and those of k and v."""
         if self.window is not None:
