@@ -175,6 +175,22 @@ struct LayerNorm {
   ptrdiff_t output_plane;
 };
 
+// Attention of one head. Channels of q, k and v are planes; a vector holds queries.
+struct Attention {
+  const float *q, *k, *v;
+  ptrdiff_t q_plane, k_plane, v_plane;
+  int queries, keys, dim, width;  // width: channels of v
+  float scale;
+  const float* bias;  // [key][query], or null
+  ptrdiff_t bias_plane;
+  const float* regions;  // per query, which are the keys too; null if no border is between them
+  float apart;           // what is added between two regions
+  float* output;
+  ptrdiff_t output_plane;
+  float* scores;  // scratch: keys x kAttentionTile
+};
+constexpr int kAttentionTile = 64;  // queries whose scores are stored at once
+
 struct IntegerKernels;
 
 struct Kernels {
@@ -190,6 +206,7 @@ struct Kernels {
   void (*pool)(const Pooling&, ptrdiff_t blocks);
   void (*elementwise)(const Elementwise&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*layer_norm)(const LayerNorm&, ptrdiff_t first_block, ptrdiff_t last_block);
+  void (*attention)(const Attention&);
   float (*sum)(const float* plane, ptrdiff_t count);
   void (*every_second)(const float* from, ptrdiff_t count, float* even, float* odd);
   void (*widen)(const uint16_t* from, Precision precision, float* to, ptrdiff_t count);

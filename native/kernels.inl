@@ -1,6 +1,7 @@
 // The kernels, written once for all instruction sets. Included inside a namespace that defines Vec and HalfVec.
 
 #include "activations.inl"
+#include "attention.inl"
 #include "epilogue.inl"
 #include "pointwise.inl"
 #include "windowed.inl"
@@ -99,6 +100,6 @@ static void widen(const uint16_t* from, Precision precision, float* to, ptrdiff_
 }
 
 static constexpr Kernels make_table(const char* name, const IntegerKernels& integers) {
-  return {name,     &integers, direct,      depthwise,  select, pointwise,    dense_pointwise,
-          classify, pool,      elementwise, layer_norm, sum,    every_second, widen};
+  return {name,        &integers,  direct,    depthwise, select,       pointwise, dense_pointwise, classify, pool,
+          elementwise, layer_norm, attention, sum,       every_second, widen};
 }

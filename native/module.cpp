@@ -75,6 +75,11 @@ NB_MODULE(_native, m) {
       .def("add_join", &NativeProgram::add_join, "inputs"_a)
       .def("add_pool", &NativeProgram::add_pool, "source"_a, "window"_a, "is_max"_a, "count_pads"_a)
       .def("add_mean", &NativeProgram::add_mean, "source"_a)
+      .def("add_affine_map", &NativeProgram::add_affine_map, "source"_a, "scales"_a, "biases"_a)
+      .def("add_join_pixels", &NativeProgram::add_join_pixels, "inputs"_a, "count"_a, "tokens"_a)
+      .def("add_rearrange", &NativeProgram::add_rearrange, "source"_a, "sizes"_a, "strides"_a, "offset"_a)
+      .def("add_attention", &NativeProgram::add_attention, "inputs"_a, "heads"_a, "dims"_a, "first"_a, "step"_a,
+           "scale"_a, "apart"_a, "windows"_a, "regions"_a, "biases"_a)
       .def("set_head", &NativeProgram::set_head, "domain"_a, "weight"_a, "bias"_a)
       .def("finish", &NativeProgram::finish)
       .def("run", &NativeProgram::run, "images"_a, "domain"_a, "logits"_a)

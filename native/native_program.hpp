@@ -12,6 +12,7 @@
 #include "integer_convolution.hpp"
 #include "integer_steps.hpp"
 #include "steps.hpp"
+#include "token_steps.hpp"
 
 namespace prunus {
 
@@ -36,6 +37,13 @@ class NativeProgram {
   void add_join(std::vector<int> inputs);
   void add_pool(int input, const WindowSpec& window, bool is_max, bool count_pads);
   void add_mean(int input);
+  void add_affine_map(int input, const std::vector<OptionalFloats>& scales, const std::vector<OptionalFloats>& biases);
+  void add_join_pixels(std::vector<int> inputs, int count, const std::vector<OptionalFloats>& tokens);
+  void add_rearrange(int input, const std::vector<ptrdiff_t>& sizes, const std::vector<ptrdiff_t>& strides,
+                     ptrdiff_t offset);
+  void add_attention(std::vector<int> inputs, int heads, std::array<int, 2> dims, std::array<int, 3> first,
+                     std::array<int, 3> step, float scale, float apart, const std::vector<std::vector<int>>& windows,
+                     const std::vector<std::vector<int>>& regions, const std::vector<OptionalFloats>& biases);
   void set_head(int domain, const Stored& weight, const Stored& bias);
 
   // Steps over 8-bit codes: native_program_integers.cpp.

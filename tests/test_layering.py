@@ -66,8 +66,8 @@ checkpoints: bundle config images learning parallel presets recipes run_folder s
 adding: bundle checkpoints config editing graph images learning masks recipes torch_graph
 training: adding backbone budgets checkpoints config data granularity images learning losses lowering masks measure
     methods parallel recipes run_folder torch_graph
-evaluation: backbone budgets bundle catalog checkpoints config data images learning lowering masks measure methods
-    presets probabilities recipes run_folder runtime timing training
+evaluation: backbone budgets bundle catalog checkpoints config data granularity images learning lowering masks measure
+    methods presets probabilities recipes run_folder runtime timing training
 comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
 drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training

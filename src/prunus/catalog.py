@@ -47,11 +47,14 @@ class MethodDescription:
 
 @dataclass(frozen=True)
 class ZooRow:
-    """One backbone; `switches` counts its kernels and `macs` one image."""
+    """One backbone; `switches` counts its kernels, `kernel_weights` their numbers, and `macs` one image.
+
+    A weight of a linear layer is one kernel.
+    """
 
     name: str
     input_size: int
-    conv_weights: int
+    kernel_weights: int
     switches: int
     macs: int
     weights: str

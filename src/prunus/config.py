@@ -318,7 +318,7 @@ class Recipe(Settings):
     method: MethodChoice | None = Field(default=None, description="(default: exact, or what sharing.loss implies)")
     budget: Budget = Field(default=Budget(kernels=0.25), description="share of the kernels, or a table of limits")
     dtype: DType = Field(default="float32", description="type of the numbers in the finished model file")
-    granularity: Granularity | None = Field(default=None, description="what one switch controls (default: kernel)")
+    granularity: Granularity | None = Field(default=None, description="what one switch controls (default: auto)")
     sharing: Sharing = Sharing()
     init: str | None = Field(default=None, description="folder of a run whose network this one starts from")
     teacher: str | None = Field(

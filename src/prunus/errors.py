@@ -42,6 +42,11 @@ class UnknownNameError(PrunusError):
         super().__init__(f"unknown {kind} {name!r};{hint} known: {', '.join(ordered[:MOST_NAMES]) or 'none'}{more}")
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error of other code says, or the name of its class if it says nothing."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
 def similar_names(name: str, known: Sequence[str]) -> list[str]:
     """Return up to three names that are similar to another, the most similar first.
 

@@ -1,11 +1,15 @@
-"""What one switch controls: a block of neighbouring kernels of one convolution."""
+"""What one switch controls: a block of neighbouring kernels of one layer.
+
+A linear layer counts as a convolution of 1x1 kernels: each of its weights is one kernel.
+"""
 
 from collections.abc import Callable
 from typing import Literal
 
-Granularity = Literal["kernel", "1x4", "filter", "input_channel"]
+Granularity = Literal["auto", "kernel", "1x4", "filter", "input_channel"]
 WeightShape = tuple[int, int, int, int]  # outputs, inputs of one group, height, width
 
+AUTO = "auto"  # chosen by the network
 LANES = 4  # inputs that one lane of a processor's 8-bit instructions multiplies and adds
 
 # what one switch controls -> the outputs and inputs of its kernels, by the shape of a convolution's weights
@@ -23,6 +27,16 @@ def block_grid(granularity: str, shape: WeightShape) -> tuple[int, int]:
     """Count the blocks of a convolution along its outputs and its inputs; the last may be smaller."""
     outputs, inputs = BLOCKS[granularity](shape)
     return -(-shape[0] // outputs), -(-shape[1] // inputs)
+
+
+def choose_granularity(granularity: str, linear_weights: int, all_weights: int) -> str:
+    """Return a granularity itself; for "auto", blocks of four if most of a network's weights are in linear layers.
+
+    One switch per weight of a transformer would take more memory in training than all its weights.
+    """
+    if granularity != AUTO:
+        return granularity
+    return "1x4" if 2 * linear_weights > all_weights else "kernel"
 
 
 def unit_name(granularity: str) -> str:

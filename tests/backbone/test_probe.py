@@ -27,6 +27,35 @@ def test_a_convolution_that_is_called_twice_counts_twice_and_has_its_last_shape(
     assert network.training
 
 
+class _Attention(nn.Module):
+    """One head of attention over all pixels, and a position embedding."""
+
+    def __init__(self, fused: bool) -> None:
+        super().__init__()
+        self.fused = fused
+        self.qkv = nn.Linear(3, 3 * 5)
+        self.position = nn.Parameter(torch.zeros(1, 1, 5))
+
+    def forward(self, images: Tensor) -> Tensor:
+        q, k, v = self.qkv(images.flatten(2).transpose(1, 2)).chunk(3, -1)
+        if self.fused:
+            mixed = nn.functional.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
+        else:
+            mixed = (q @ k.transpose(1, 2)).softmax(-1) @ v
+        return (mixed + self.position).mean(1)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_linear_layers_count_by_token_and_the_products_of_attention_beside_them(fused: bool) -> None:
+    probe = probe_network(_Attention(fused), 6)
+    assert probe.positions == {"qkv": 36}
+    assert probe.product_macs == 2 * 36 * 36 * 5
+
+
+def test_a_convolution_is_no_product() -> None:
+    assert probe_network(_Twice(), 8).product_macs == 0
+
+
 def test_a_network_without_a_feature_vector_is_refused() -> None:
     with pytest.raises(BackboneError, match="does not return one feature vector per image"):
         probe_network(nn.Conv2d(3, 5, 3), 8)

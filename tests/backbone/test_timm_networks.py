@@ -46,6 +46,40 @@ def test_a_network_without_weights_on_the_hub_says_so() -> None:
         timm_networks.fetch_timm_weights("timm/cspresnet50d")
 
 
+def _vit(size: int, weights: str = "random") -> torch.nn.Module:
+    return load_backbone(BackboneChoice(name="timm/test_vit", weights=weights, size=size)).network
+
+
+def test_position_embeddings_are_resized_once_when_a_network_is_loaded(tmp_path: Path) -> None:
+    file = tmp_path / "w.safetensors"
+    state = _vit(160).state_dict()
+    rows = torch.arange(10.0)[:, None].expand(10, 10).reshape(100, 1)  # the row of every patch
+    assert state["pos_embed"].shape[1] == 101
+    state["pos_embed"] = torch.cat([torch.zeros(1, 1), rows]).expand(101, 64)[None].contiguous()
+    save_file(state, file)
+    small = _vit(80, str(file)).state_dict()
+    pos_embed = small.pop("pos_embed")
+    assert pos_embed.shape == (1, 26, 64)
+    means = pos_embed[0, 1:, 0].reshape(5, 5)
+    assert torch.allclose(means[2], torch.full((5,), 4.5), atol=1e-3)  # the middle stays the middle
+    assert bool((means.diff(dim=0) > 1.5).all())
+    assert all(torch.equal(tensor, state[name]) for name, tensor in small.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "sizes"), [("timm/test_vit", 8, "32, 160"), ("timm/xcit_nano_12_p16_224", 50, "32, 64, 224")]
+)
+def test_a_size_that_a_network_does_not_accept_is_refused_with_sizes_that_work(
+    name: str, size: int, sizes: str
+) -> None:
+    with pytest.raises(BackboneError) as refused:  # one fails when it runs, the other when it is built
+        load_backbone(BackboneChoice(name=name, weights="random", size=size))
+    message = str(refused.value)
+    assert message.startswith(f"{name} does not accept images of {size} x {size} pixels (")
+    assert "\n" not in message
+    assert message.endswith(f"set backbone.size to one that works, such as {sizes}")
+
+
 def test_an_unknown_timm_network_names_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown timm network 'timm/resnet5O'.*timm/resnet50"):
         timm_networks.build_timm("timm/resnet5O")

@@ -227,7 +227,7 @@ NORM = nn.BatchNorm2d(12)
 MODULES: dict[str, tuple[Callable[[], object], str]] = {
     "no convolution": (
         lambda: nn.Sequential(nn.Flatten(), nn.ReLU()),
-        "backbone 'leaf_net' has no 2-D convolution to switch; pass a convolutional network",
+        "backbone 'leaf_net' has no 2-D convolution or linear layer to switch; pass another network",
     ),
     "a tuple": (
         lambda: _With(lambda features: (features, features)),
@@ -260,7 +260,7 @@ MODULES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "convolutions that are not called": (
         _Functional,
-        r"runs none of its convolutions as layers, .*; call the layers themselves, not torch.nn.functional.conv2d",
+        r"runs none of its convolutions and linear layers as layers, .*; call the layers themselves, not functions of",
     ),
     "weight norm": (
         lambda: _With(conv1=parametrizations.weight_norm(nn.Conv2d(3, 8, 3))),

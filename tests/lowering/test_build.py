@@ -137,6 +137,8 @@ ODD: dict[str, Run] = {
     "a gate that is zero": _hard_gate,
     "a flattening by keyword": lambda m, x: m.c(m.norm(m.a(x))).flatten(start_dim=1),
     "concatenation along an axis": lambda m, x: mean(m.wide(torch.cat((m.norm(m.a(x)), m.c(m.a(x))), axis=1))),  # type: ignore[call-arg]
+    "a map of pixels": lambda m, x: mean(m.b(m.act(m.a(x)) * m.norm(m.a(x)).mean((2, 3), keepdim=True)[:, :1])),
+    "chunks": lambda m, x: mean(m.c(torch.cat(m.norm(m.a(x)).chunk(2, 1), 1))),
     "dropout": lambda m, x: mean(m.c(F.dropout(m.norm(m.a(x)), 0.5, m.training))),
 }
 
@@ -202,11 +204,9 @@ def test_of_two_convolutions_the_later_takes_the_sum_and_what_follows() -> None:
 
 
 REFUSED: dict[str, tuple[Run, str]] = {
-    "a roll": (lambda m, x: mean(torch.roll(m.a(x), 1, 1)), "the operation 'roll'"),
+    "a roll": (lambda m, x: mean(m.c(torch.roll(m.a(x), 1, 1))), r"layer 'c' \(Conv2d\)"),
     "a softmax": (lambda m, x: m.a(x).softmax(1).mean((2, 3)), "the operation 'softmax'"),
     "a scaled sum": (lambda m, x: mean(torch.add(m.a(x), m.a(x), alpha=2)), "the operation 'add'"),
-    "a map of pixels": (lambda m, x: mean(m.a(x) * m.a(x).mean((2, 3), keepdim=True)[:, :1]), "the operation"),
-    "chunks": (lambda m, x: mean(m.c(torch.cat(m.norm(m.a(x)).chunk(2, 1), 1))), "the operation 'chunk'"),
     "an average with another divisor": (
         lambda m, x: mean(F.avg_pool2d(m.a(x), 2, divisor_override=3)),
         "the operation 'avg_pool2d'",

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import fx
 
-from prunus.graph.operations import Affine
+from prunus.graph.operations import Affine, Rearrange
 from prunus.lowering.builder import GraphBuilder
 from prunus.lowering.trace import trace
+from prunus.lowering.views import View
 from tests.makers.odd_networks import OddNetwork, Run, mean
 
 
@@ -17,8 +18,8 @@ def _builder(run: Run) -> tuple[GraphBuilder, dict[str, fx.Node]]:
     traced = trace(network, 9)
     state = dict(network.state_dict())
     builder = GraphBuilder(traced, [state, state | {"a.bias": state["a.bias"] + 1}])
-    builder.values["x"] = 0
-    return builder, {node.name: node for node in traced.module.graph.nodes}
+    builder.start("x")
+    return builder, {node.name: node for node in traced.graph.nodes}
 
 
 def test_tensors_have_a_row_per_domain() -> None:
@@ -35,19 +36,33 @@ def test_settings_are_a_layers_own_or_a_calls_arguments() -> None:
     assert builder.settings(nodes["flatten"], ("start_dim", "end_dim")) == {"start_dim": 1, "end_dim": 3}
 
 
-def test_constants_are_numbers_per_channel_or_nothing() -> None:
+def test_a_value_is_copied_only_where_its_numbers_are_in_another_order() -> None:
     builder, _ = _builder(lambda m, x: mean(m.a(x)))
-    rows = builder.by_channel([2, torch.arange(4.0).reshape(1, 4, 1, 1)], 4)
-    assert rows is not None
-    assert rows.tolist() == [[2.0] * 4, [0.0, 1.0, 2.0, 3.0]]
-    assert builder.by_channel([torch.zeros(1, 4, 2, 2)], 4) is None
-    assert builder.by_channel(["text"], 4) is None
+    assert builder.ordered("x") == 0
+    builder.values["x"] = View(0, torch.arange(243).reshape(1, 3, 9, 9).mT)
+    assert builder.ordered("x") == 1
+    (node,) = builder.nodes
+    assert isinstance(node.operation, Rearrange)
+    assert (node.operation.sizes, node.operation.strides) == ((3, 9, 9), (81, 1, 9))
 
 
-def test_sizes_are_known_but_for_the_number_of_images() -> None:
-    builder, nodes = _builder(lambda m, x: mean(m.a(x)) * x.size(2) * x.size(0))
-    assert builder.evaluate(nodes["size"]) == [9, 9]
-    assert builder.evaluate(nodes["size_1"]) == [None, None]
+def test_what_is_done_to_every_pixel_keeps_their_order() -> None:
+    builder, _ = _builder(lambda m, x: mean(m.a(x)))
+    positions = torch.arange(243).reshape(1, 3, 9, 9).permute(0, 3, 2, 1)  # columns, rows, channels
+    builder.values["x"] = View(0, positions)
+    builder.traced.shapes["x"] = tuple(positions.shape)
+    view = builder.along("x", -1, lambda value: builder.activate(value, ("relu", 0.0)))
+    assert view.value == 1
+    assert view.positions is not None
+    assert torch.equal(view.positions, positions)
+
+
+def test_a_factor_becomes_an_operation_when_it_is_read() -> None:
+    builder, _ = _builder(lambda m, x: mean(m.a(x)))
+    builder.values["x"] = View(0, torch.arange(243).reshape(1, 3, 9, 9), factor=0.5)
+    assert builder.view("x").factor == 1.0
+    assert builder.view("x").value == 1
+    np.testing.assert_array_equal(builder.nodes[0].tensors["scale"], np.full((2, 3), 0.5))
 
 
 def test_a_parameter_that_is_read_directly_is_the_domains_own_or_the_networks() -> None:

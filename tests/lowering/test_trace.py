@@ -11,7 +11,7 @@ from tests.makers.odd_networks import OddNetwork, mean
 
 def test_shapes_are_those_of_one_image() -> None:
     traced = trace(OddNetwork(lambda m, x: mean(m.c(m.a(x)))), 9)
-    shapes = {str(node.target): traced.shapes[node.name] for node in traced.module.graph.nodes if node.op != "output"}
+    shapes = {str(node.target): traced.shapes[node.name] for node in traced.graph.nodes if node.op != "output"}
     assert shapes == {"x": (1, 3, 9, 9), "a": (1, 4, 9, 9), "c": (1, 4, 9, 9), "mean": (1, 4)}
 
 
@@ -21,7 +21,7 @@ def test_later_readers_of_a_changed_tensor_read_the_change() -> None:
         return mean(m.inplace(y) + y)
 
     traced = trace(OddNetwork(run), 9)
-    nodes = {node.name: node for node in traced.module.graph.nodes}
+    nodes = {node.name: node for node in traced.graph.nodes}
     assert [read.name for read in nodes["add"].args] == ["inplace", "inplace"]
 
 

@@ -8,12 +8,12 @@ from torch import nn
 
 from prunus.errors import BackboneError
 from prunus.granularity import BLOCKS
-from prunus.masks.layout import ConvShape, SwitchLayout, convolutions, switch_layout
+from prunus.masks.layout import ConvShape, SwitchLayout, convolutions, like_weight, resolved, switch_layout
 
 CONVS = (ConvShape("a", 4, 3, (3, 3)), ConvShape("b", 2, 4, (1, 1)))
 
 
-def test_grouped_depthwise_dilated_strided_and_biased_convolutions_all_carry_switches() -> None:
+def test_grouped_depthwise_dilated_strided_and_biased_convolutions_and_linear_layers_all_carry_switches() -> None:
     network = nn.Sequential(
         nn.Conv2d(3, 8, 1, bias=True),
         nn.Conv2d(8, 8, 3, groups=8, padding=1),
@@ -21,8 +21,10 @@ def test_grouped_depthwise_dilated_strided_and_biased_convolutions_all_carry_swi
         nn.Linear(12, 5),
     )
     layout = switch_layout(network)
-    assert [(c.name, c.out_channels, c.in_channels) for c in layout.convs] == [("0", 8, 3), ("1", 8, 1), ("2", 12, 2)]
-    assert layout.num_switches == 24 + 8 + 24
+    shapes = [("0", 8, 3), ("1", 8, 1), ("2", 12, 2), ("3", 5, 12)]
+    assert [(c.name, c.out_channels, c.in_channels) for c in layout.convs] == shapes
+    assert layout.convs[3].kernel == (1, 1)
+    assert layout.num_switches == 24 + 8 + 24 + 60
 
 
 def test_views_share_memory_with_the_flat_row() -> None:
@@ -42,9 +44,34 @@ def test_a_convolution_that_standardizes_its_weights_is_refused_by_name() -> Non
         switch_layout(nn.Sequential(ScaledStdConv2d(3, 3, 1)))
 
 
-def test_a_network_without_convolutions_is_refused() -> None:
-    with pytest.raises(BackboneError, match="no 2-D convolution"):
-        switch_layout(nn.Sequential(nn.Linear(3, 3)))
+def test_a_network_without_layers_to_switch_is_refused() -> None:
+    with pytest.raises(BackboneError, match="no 2-D convolution or linear layer"):
+        switch_layout(nn.Sequential(nn.ReLU()))
+
+
+@pytest.mark.parametrize(
+    ("granularity", "switches"), [("kernel", 60), ("1x4", 15), ("filter", 5), ("input_channel", 12)]
+)
+def test_the_switches_of_a_linear_layer_are_those_of_a_1x1_convolution(granularity: str, switches: int) -> None:
+    linear, conv = nn.Linear(12, 5), nn.Conv2d(12, 5, 1)
+    layouts = [switch_layout(nn.Sequential(layer), granularity) for layer in (linear, conv)]
+    assert layouts[0] == layouts[1]
+    assert layouts[0].num_switches == switches
+    row = torch.rand(switches) > 0.5
+    mask = layouts[0].views(row)["0"]
+    with torch.no_grad():
+        conv.weight.copy_(linear.weight[..., None, None] * mask)
+        x = torch.randn(2, 12)
+        masked = torch.nn.functional.linear(x, linear.weight * like_weight(mask, linear.weight))
+        assert torch.allclose(masked, conv(x[..., None, None])[..., 0, 0] - conv.bias, atol=1e-6)
+
+
+def test_automatic_switches_are_blocks_where_most_weights_are_in_linear_layers() -> None:
+    linear = nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.Flatten(2), nn.Linear(4, 100))
+    conv = nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.Flatten(2), nn.Linear(4, 90))  # 384 weights to 360
+    assert [resolved("auto", network) for network in (linear, conv)] == ["1x4", "kernel"]
+    assert switch_layout(linear, "auto").granularity == "1x4"
+    assert resolved("kernel", linear) == "kernel"
 
 
 @pytest.mark.parametrize("granularity", BLOCKS)

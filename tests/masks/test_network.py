@@ -89,11 +89,11 @@ def test_group_norms_are_learned_per_domain() -> None:
     assert set(DomainNorms(network, 2).tensors(1, {})) == {"1.weight", "1.bias"}
 
 
-def test_linear_layers_inside_the_backbone_stay_shared_and_frozen() -> None:
+def test_linear_layers_inside_the_backbone_are_switched_and_stay_frozen() -> None:
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 6))
     adapters = [Switches(switch_layout(network), len(CLASSES)), DomainNorms(network, len(CLASSES))]
     net = MultiDomainNet(network, 6, CLASSES, adapters)
-    assert set(net.tensors("a")) == {"0.weight"}
+    assert set(net.tensors("a")) == {"0.weight", "3.weight"}
     assert not any(p.requires_grad for p in net.network.parameters())
 
 

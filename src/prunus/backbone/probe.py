@@ -5,8 +5,17 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from prunus.errors import BackboneError
+from prunus.errors import BackboneError, first_line
+
+
+class SizeError(BackboneError):
+    """A network that fails on images of some size, with the reason in one line."""
+
+    def __init__(self, size: int, reason: str) -> None:
+        super().__init__(f"the network does not accept images of {size} x {size} pixels: {reason}")
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -15,38 +24,46 @@ class Probe:
 
     Args:
         num_features: the length of the feature vector.
-        positions: convolution -> the number of its output pixels.
-        shapes: layer -> the shape of its output, channels first, in the order in which the layers finish.
+        positions: convolution or linear layer -> the number of its output pixels or tokens.
+        shapes: layer -> the shape of its output, in the order in which the layers finish.
+        product_macs: multiply-accumulates of all other products of matrices, such as the two of attention.
     """
 
     num_features: int
     positions: dict[str, int]
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    product_macs: int = 0
 
 
 @torch.no_grad()
 def probe_network(network: nn.Module, size: int) -> Probe:
-    """Record the shapes of one forward pass; a convolution that is called twice counts twice."""
+    """Record the shapes of one forward pass; a layer that is called twice counts twice."""
     positions: Counter[str] = Counter()
     shapes: dict[str, tuple[int, ...]] = {}
+    linear_macs = 0
 
     def record(name: str, module: nn.Module, output: object) -> None:
+        nonlocal linear_macs
         if isinstance(output, Tensor):
             shapes.pop(name, None)  # a layer that is called twice finishes with its last call
             shapes[name] = tuple(output.shape[1:])
             if isinstance(module, nn.Conv2d):
                 positions[name] += output.shape[-2] * output.shape[-1]
+            elif isinstance(module, nn.Linear):
+                positions[name] += output.numel() // module.out_features
+                linear_macs += output.numel() * module.in_features
 
     hooks = [
         module.register_forward_hook(lambda module, _inputs, output, name=name: record(name, module, output))
         for name, module in network.named_modules()
     ]
     was_training = network.training
+    products = FlopCounterMode(display=False)
     try:
-        features = network.eval()(torch.zeros(1, 3, size, size))
+        with products:
+            features = network.eval()(torch.zeros(1, 3, size, size))
     except Exception as error:  # an own network may raise anything
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BackboneError(f"the network does not accept images of {size} x {size} pixels: {reason}") from None
+        raise SizeError(size, first_line(error)) from None
     finally:
         for hook in hooks:
             hook.remove()
@@ -56,7 +73,13 @@ def probe_network(network: nn.Module, size: int) -> Probe:
             f"the network does not return one feature vector per image, a tensor of shape (images, features), "
             f"but {_describe(features)}"
         )
-    return Probe(int(features.shape[1]), dict(positions), shapes)
+    return Probe(int(features.shape[1]), dict(positions), shapes, _matrix_macs(products) - linear_macs)
+
+
+def _matrix_macs(products: FlopCounterMode) -> int:
+    """Count the multiply-accumulates of all products of matrices, those of linear layers among them."""
+    counts = products.get_flop_counts().get("Global", {})
+    return sum(flops for operation, flops in counts.items() if "convolution" not in str(operation)) // 2
 
 
 def _describe(output: object) -> str:

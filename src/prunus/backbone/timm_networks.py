@@ -2,25 +2,100 @@
 
 import difflib
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from prunus.backbone.own.registry import TIMM_PREFIX
-from prunus.errors import BackboneError, MissingExtraError, UnknownNameError
+from prunus.errors import BackboneError, MissingExtraError, UnknownNameError, first_line
+
+STEPS = (32, 16)  # pixels: most networks accept multiples of one of these
+MOST_TRIES = 6  # in each direction, to find a size that works
 
 
-def build_timm(name: str) -> nn.Module:
-    """Build a timm network without its classifier."""
-    timm = _import_timm()
-    model_name = name.removeprefix(TIMM_PREFIX)
-    if not timm.is_model(model_name):
+def check_timm_name(name: str) -> None:
+    """Refuse a network that timm does not know."""
+    if not _import_timm().is_model(name.removeprefix(TIMM_PREFIX)):
         raise UnknownNameError("timm network", name, timm_names(name) or [f"{TIMM_PREFIX}resnet50"])
-    network: nn.Module = timm.create_model(model_name, pretrained=False)
+
+
+def build_timm(name: str, size: int | None = None) -> nn.Module:
+    """Build a timm network without its classifier, for images of some size (default: the network's own)."""
+    check_timm_name(name)
+    try:
+        network = _create(name, size)
+    except Exception as error:  # timm checks sizes in many ways
+        if size is None:
+            raise
+        raise refused_size(name, size, first_line(error)) from None
     network.reset_classifier(0)  # type: ignore[operator]  # timm's way to ask for features
     return network
+
+
+def _create(name: str, size: int | None) -> nn.Module:
+    timm = _import_timm()
+    network: nn.Module
+    for settings in _settings(size):
+        try:
+            network = timm.create_model(name.removeprefix(TIMM_PREFIX), pretrained=False, **settings)
+        except TypeError as error:
+            if not settings or "img_size" not in str(error):
+                raise
+        else:
+            return network
+    raise AssertionError("the last settings are none")
+
+
+def _settings(size: int | None) -> list[dict[str, object]]:
+    """List what tells a network its size, as some families know it; those that know nothing of it take any size.
+
+    Some would resize their position embeddings in every pass; they are resized once instead.
+    """
+    sized: list[dict[str, object]] = [{"img_size": size, "dynamic_img_size": False}, {"img_size": size}]
+    return [*(sized if size is not None else []), {}]
+
+
+def refused_size(name: str, size: int, reason: str) -> BackboneError:
+    """Return the error of a network that cannot read images of some size; it names sizes near it that work."""
+    sizes = ", ".join(map(str, working_sizes(name, size)))
+    advice = f"set backbone.size to one that works, such as {sizes}" if sizes else "choose another network"
+    return BackboneError(f"{name} does not accept images of {size} x {size} pixels ({reason}); {advice}")
+
+
+def working_sizes(name: str, size: int) -> list[int]:
+    """Return the nearest smaller and larger size that a network accepts, and its own; nothing is computed."""
+    found = {timm_preprocess(name)[0]} if _accepts(name, timm_preprocess(name)[0]) else set()
+    for step in STEPS:
+        below = [step * number for number in range((size - 1) // step, 0, -1)][:MOST_TRIES]
+        above = [step * number for number in range(size // step + 1, size // step + 1 + MOST_TRIES)]
+        near = [next((s for s in sizes if _accepts(name, s)), None) for sizes in (below, above)]
+        if any(near):
+            return sorted(found.union(s for s in near if s))
+    return sorted(found)
+
+
+@torch.no_grad()
+def _accepts(name: str, size: int) -> bool:
+    try:
+        with torch.device("meta"):  # shapes only
+            _create(name, size).eval()(torch.zeros(1, 3, size, size))
+    except Exception:  # whatever it is, this size does not work
+        return False
+    return True
+
+
+def fit_timm(network: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Resize the position embeddings of a weights file to those of a network, as timm does; the rest stays."""
+    targets = network.state_dict()
+    fits = all(tensors[key].shape == target.shape for key, target in targets.items() if key in tensors)
+    convert = getattr(sys.modules[type(network).__module__], "checkpoint_filter_fn", None)
+    if fits or convert is None:
+        return tensors
+    converted: dict[str, Tensor] = convert(dict(tensors), network)
+    return converted
 
 
 def timm_head(name: str) -> frozenset[str]:

@@ -8,12 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from prunus.backbone.card import BackboneCard, read_card
+from prunus.backbone.held import held_note, hold_linears
 from prunus.backbone.own.modules import build_own, check_pass
 from prunus.backbone.own.registry import TIMM_PREFIX, Colour, OwnBackbone, find_own, own_names
 from prunus.backbone.pickled import Note
-from prunus.backbone.probe import Probe, probe_network
+from prunus.backbone.probe import Probe, SizeError, probe_network
 from prunus.backbone.standardized import bake_standardized
-from prunus.backbone.timm_networks import build_timm, fetch_timm_weights, timm_head, timm_names, timm_preprocess
+from prunus.backbone.tensor_names import without_prefixes
+from prunus.backbone.timm_networks import (
+    build_timm,
+    check_timm_name,
+    fetch_timm_weights,
+    fit_timm,
+    refused_size,
+    timm_head,
+    timm_names,
+    timm_preprocess,
+)
 from prunus.backbone.weights import fill, fingerprint, read_weights
 from prunus.backbone.wrn import wrn14_2, wrn28_4
 from prunus.bundle.file import read_bundle
@@ -79,27 +90,42 @@ def load_backbone(choice: BackboneChoice, stored: Path | None = None) -> Backbon
     if choice.is_model_file:
         return _open_model_file(choice)
     own = find_own(choice.name)
+    if own is None:
+        _check_known(choice.name)
+    notes: list[str] = []
+    file = stored or _file(choice, own)
+    tensors = read_weights(file, notes.append) if file else {}
+    card = read_card(file) if file and file.suffix == SAFETENSORS else None
+    if card and file:
+        _check_name(card, choice.name, file)
+    preprocess = _preprocess(choice, card, own, notes.append)
     with torch.random.fork_rng(devices=[]):  # random weights are the same every time
         torch.manual_seed(0)
-        network = build_own(own) if own else _build(choice.name)
-    notes: list[str] = []
-    card = None
-    file = stored or _file(choice, own)
+        network = build_own(own) if own else _build(choice.name, preprocess.size)
     if file:
-        tensors = read_weights(file, notes.append)
-        card = read_card(file) if file.suffix == SAFETENSORS else None
-        if card:
-            _check_name(card, choice.name, file)
         if card or stored:
             network = bake_standardized(network)  # it was trained or kept with plain convolutions
+        if _is_of_timm(choice.name, own):
+            tensors = fit_timm(network, without_prefixes(tensors, network.state_dict()))
         fill(network, tensors, choice.name, _head(choice.name, own), file)
     network = bake_standardized(network)
-    preprocess = _preprocess(choice, card, own, notes.append)
-    probe = probe_network(network, preprocess.size)
+    probe = _probe(choice.name, network, preprocess.size, own)
     if own:
         check_pass(own.name, network, preprocess.size)
+    hold_linears(network, but=probe.positions)
+    if note := held_note(network):
+        notes.append(note)
     has_file = stored is None and (own is None or file is not None)
     return Backbone(choice.name, network, preprocess, probe, tuple(notes), has_file)
+
+
+def _probe(name: str, network: nn.Module, size: int, own: OwnBackbone | None) -> Probe:
+    try:
+        return probe_network(network, size)
+    except SizeError as error:
+        if _is_of_timm(name, own):
+            raise refused_size(name, size, error.reason) from None
+        raise
 
 
 def _open_model_file(choice: BackboneChoice) -> Backbone:
@@ -112,7 +138,7 @@ def _open_model_file(choice: BackboneChoice) -> Backbone:
         check_original(bundle, original, fingerprint(dense))
         state = dense.state_dict()
         others = {
-            layer: state[f"{layer}.weight"][outputs][:, inputs]
+            layer: _kernels(state[f"{layer}.weight"])[outputs][:, inputs]
             for layer, (outputs, inputs) in kept_channels(bundle.manifest).items()
         }
     network = FileNetwork(bundle, others)
@@ -121,18 +147,33 @@ def _open_model_file(choice: BackboneChoice) -> Backbone:
     return Backbone(choice.name, network, preprocess, probe_network(network, preprocess.size), kept=kept)
 
 
-def _build(name: str) -> nn.Module:
+def _kernels(weight: Tensor) -> Tensor:
+    """Return the weights of a layer as kernels, those of a linear layer as 1x1 ones."""
+    return weight if weight.ndim == 4 else weight[..., None, None]
+
+
+def _is_of_timm(name: str, own: OwnBackbone | None) -> bool:
+    return own is None and name.startswith(TIMM_PREFIX)
+
+
+def _build(name: str, size: int) -> nn.Module:
+    return ZOO[name].build() if name in ZOO else build_timm(name, size)
+
+
+def _check_known(name: str) -> None:
+    """Refuse a network that is neither bundled nor one of timm's."""
     if name in ZOO:
-        return ZOO[name].build()
+        return
     if name.startswith(TIMM_PREFIX):
-        return build_timm(name)
+        check_timm_name(name)
+        return
     known = [*ZOO, *own_names(), f"{TIMM_PREFIX}<any timm network>", *timm_names(name)]
     raise UnknownNameError("backbone", name, known)
 
 
 def _head(name: str, own: OwnBackbone | None) -> frozenset[str]:
     """Return the names of the tensors of a network's classifier, as far as they are known."""
-    return timm_head(name) if own is None and name.startswith(TIMM_PREFIX) else frozenset()
+    return timm_head(name) if _is_of_timm(name, own) else frozenset()
 
 
 def _check_name(card: BackboneCard, name: str, file: Path) -> None:

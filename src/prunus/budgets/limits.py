@@ -32,6 +32,7 @@ class Limits:
 
     Args:
         macs: by domain.
+        fixed_macs: the part of a domain's MACs that no switch changes: the products of attention.
     """
 
     domains: tuple[str, ...]
@@ -39,6 +40,7 @@ class Limits:
     weights: int | None = None
     bytes: int | None = None
     macs: tuple[int | None, ...] | None = None
+    fixed_macs: int = 0
 
     def lines(self, usage: Usage) -> Iterator[LimitUse]:
         """Compare what a model takes with every limit."""
@@ -65,7 +67,7 @@ def limits_of(budget: Budget, domains: Sequence[str], dense: CostReport) -> Limi
     """Turn a recipe's budget into whole numbers for a network; `dense` counts all of it."""
     kernels = None if budget.kernels is None else whole_share(budget.kernels, dense.num_kernels())
     weights = None if budget.weights is None else whole_share(budget.weights, dense.dense_weights())
-    return Limits(tuple(domains), kernels, weights, budget.bytes, _macs(budget, domains))
+    return Limits(tuple(domains), kernels, weights, budget.bytes, _macs(budget, domains), dense.product_macs)
 
 
 def _macs(budget: Budget, domains: Sequence[str]) -> tuple[int | None, ...] | None:
@@ -84,8 +86,5 @@ def cost_usage(costs: CostReport, size: int | None) -> Usage:
         kernels=sum(layer.union for layer in costs.layers),
         weights=sum(layer.union * layer.kernel_area for layer in costs.layers),
         bytes=size,
-        macs=tuple(
-            sum(layer.used[index] * layer.kernel_area * layer.positions for layer in costs.layers)
-            for index in range(len(costs.domains))
-        ),
+        macs=tuple(costs.macs(domain) for domain in costs.domains),
     )

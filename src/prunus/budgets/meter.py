@@ -63,6 +63,7 @@ class MaskMeter:
 
     layout: SwitchLayout
     positions: Mapping[str, int]
+    product_macs: int = 0
 
     def empty_layers(self, mask_DM: Tensor) -> list[str]:
         """Return the layers of which no switch is on."""
@@ -76,7 +77,8 @@ class MaskMeter:
             for conv in self.layout.convs
             if conv.name in self.positions
         ]
-        return cost_usage(CostReport(tuple(str(row) for row in range(len(mask_DM))), tuple(layers), ()), None)
+        domains = tuple(str(row) for row in range(len(mask_DM)))
+        return cost_usage(CostReport(domains, tuple(layers), (), product_macs=self.product_macs), None)
 
 
 @dataclass(frozen=True)

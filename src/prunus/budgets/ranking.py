@@ -54,7 +54,7 @@ class Ranking:
                 rows.append(shrunk_M)
                 continue
             own_M = self._own_worth(worth_M, shrunk_M, index)
-            allowed = _eased(self.costs.macs.sum(), scale * limit, done)
+            allowed = _eased(self.costs.macs.sum(), scale * self._free(limit), done)
             rows.append(shrunk_M & choose(own_M, self.costs.macs[None], allowed[None]))
         return torch.stack(rows) & self.pool.open_DM
 
@@ -67,6 +67,10 @@ class Ranking:
         limit_R = torch.tensor([macs], dtype=self.costs.macs.dtype, device=closed_M.device)
         return closed_M & choose(self._own_worth(self.worth(), closed_M, domain), self.costs.macs[None], limit_R)
 
+    def _free(self, macs: int) -> int:
+        """Return what a limit on MACs leaves for switches."""
+        return max(macs - self.limits.fixed_macs, 1)
+
     def _own_worth(self, worth_M: Tensor, allowed_M: Tensor, domain: int) -> Tensor:
         """Return the worth of switches to a domain; -1 where it may not have them."""
         used_M = self.pool.masks()[domain]
@@ -75,7 +79,7 @@ class Ranking:
     def _shrunk(self, worth_M: Tensor, scale: float, done: float) -> Tensor:
         """Return the switches that any domain may have on."""
         costs, limits = self.costs, self.limits
-        macs = [limit for limit in limits.macs or () if limit is not None]
+        macs = [self._free(limit) for limit in limits.macs or () if limit is not None]
         spread = SPREAD * max(macs) if limits.macs and len(macs) == len(limits.macs) and len(macs) > 1 else None
         size = None if limits.bytes is None else max(limits.bytes - self.fixed_bytes, 1.0)
         pairs = [
@@ -121,7 +125,7 @@ def _first_of_layers(worth_M: Tensor, layer_M: Tensor) -> Tensor:
 
 def _squares(weight: Tensor) -> Tensor:
     """Sum the squares of the weights of every kernel, as float64: (O, I)."""
-    return weight.detach().double().square().sum((2, 3))
+    return weight.detach().double().square().reshape(*weight.shape[:2], -1).sum(-1)
 
 
 def _eased(whole: Tensor, limit: float, done: float) -> Tensor:

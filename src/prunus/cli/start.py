@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SHOWN = 50  # lines of errors, and of warnings
 SPLITS = ("train", "validation", "test")
-ZOO_COLUMNS = ("backbone", "input", "conv weights", "switches", "MACs", "top-1", "weights")
+ZOO_COLUMNS = ("backbone", "input", "kernel weights", "switches", "MACs", "top-1", "weights")
 
 
 def demo(
@@ -218,7 +218,7 @@ def zoo(
         (
             row.name,
             f"{row.input_size} px",
-            f"{row.conv_weights / 1e6:.2f} M",
+            f"{row.kernel_weights / 1e6:.2f} M",
             f"{row.switches / 1e6:.3f} M",
             f"{row.macs / 1e6:.1f} M",
             percent(row.top1),
@@ -227,5 +227,5 @@ def zoo(
         for row in backbones
     )
     needs = "" if find_spec("timm") else f" (needs: {install_command('train')})"
-    hints = () if names else (f"Most convolutional networks of timm work as well: prunus zoo timm/resnet50{needs}",)
+    hints = () if names else (f"Most networks of timm work as well: prunus zoo timm/resnet50{needs}",)
     show(backbones, as_json, make_table(ZOO_COLUMNS, left=("weights",), rows=rows), *hints)

@@ -21,7 +21,7 @@ from prunus.measure.budget import LimitUse, Plan, PlannedDomain, Unit
 from prunus.measure.cost import CostReport
 from prunus.measure.inspection import titled_parts
 from prunus.methods.costs import dense_costs, network_costs
-from prunus.methods.table import adapt, choose_method, with_method
+from prunus.methods.table import adapt, choose_method, with_granularity, with_method
 from prunus.recipes import with_absolute_paths
 from prunus.timing.dense import why_not_a_file
 from prunus.training.findings import larger_than_dense
@@ -65,8 +65,9 @@ def plan_recipe(recipe: Recipe) -> Plan:
     images = [len(domain.split(training.splits)) for domain in domains]
     # as a run and its file have it
     recipe = settled(with_absolute_paths(with_method(recipe), Path.cwd()), images)
-    chosen = choose_method(recipe)
     backbone = load_backbone(recipe.backbone)
+    recipe = with_granularity(recipe, backbone.network)
+    chosen = choose_method(recipe)
     identity = _identity(recipe, backbone, domains)
     net = with_own_norms(adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options))
     keeper = make_keeper(net, backbone, identity)

@@ -6,6 +6,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from prunus.catalog import find_described
 from prunus.config import Recipe
+from prunus.granularity import AUTO
 
 OPTIONS = TypeAdapter(dict[str, JsonValue])
 
@@ -29,8 +30,8 @@ class Traits:
 
     @property
     def granularity(self) -> str:
-        """Return what one switch is for."""
-        return str(self.options.get("granularity", "kernel"))
+        """Return what one switch is for, as a trained recipe names it."""
+        return str(self.options.get("granularity", "kernel")).replace(AUTO, "kernel")
 
 
 def method_traits(recipe: Recipe) -> Traits:

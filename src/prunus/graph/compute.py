@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from prunus.arrays import Values
+from prunus.graph import tokens
 from prunus.graph.activations import ACTIVATIONS
 from prunus.graph.operations import Add, Affine, AppendZeros, Conv, LayerNorm, Mul, Operation, Pads, Pool
 
@@ -147,4 +148,8 @@ NUMPY: dict[str, Callable[..., Values]] = {
     "append_zeros": _append_zeros,
     "pool": _pool,
     "mean": lambda operation, inputs, tensors, sides: inputs[0].mean(axis=(2, 3), keepdims=True),
+    "affine_map": tokens.affine_map,
+    "join_pixels": tokens.join_pixels,
+    "rearrange": tokens.rearrange,
+    "attention": tokens.attention,
 }

@@ -9,10 +9,11 @@ output's pixels, or the input's divided by the stride if those are more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import ceil, gcd, prod
+from typing import Any
 
 from prunus.graph.limits import (
     IMAGE_BYTES,
@@ -23,7 +24,7 @@ from prunus.graph.limits import (
     LOAD_SECONDS_PER_BYTE,
     MAX_CACHED_BYTES,
 )
-from prunus.graph.operations import Conv, Graph, Operation, Pool, Shape
+from prunus.graph.operations import Attention, Conv, Graph, Operation, Pool, Shape
 
 FLOAT = 4  # bytes
 BLOCK = 16  # floats: the native engine rounds planes up to an odd number of these
@@ -40,10 +41,12 @@ CHEAP, CURVED, COSTLY = 8, 20, 40
 ACTIVATION = dict.fromkeys(("elu", "silu", "sigmoid", "tanh", "gelu_tanh"), CURVED) | {"gelu": COSTLY, "mish": COSTLY}
 INTEGER_STEP, INTEGER_ROW, INTEGER_FACTOR = 500_000, 50_000, 60  # of 8 bits: an operation; for a domain; a channel
 CODED_KERNEL, CODED_USE = 60, 10
+SCORE, MOVED_NUMBER = 30, 10  # of attention; of a rearrangement
 EXACT = 2  # times as long and as large in numpy, which computes exact sums in double precision
 
 # bytes
 FACTOR_BYTES, TABLE_BYTES, CODED_KERNEL_BYTES = 48, 512, 40
+LISTED_BYTES = 150  # of a pixel of a window, as a number of Python too
 BASE_BYTES, VALUE_BYTES, ARRAY_BYTES, OPERATION_BYTES = 30_000_000, 160, 1_500, 3_000
 
 
@@ -154,6 +157,8 @@ def operation_cost(operation: Operation, inputs: Sequence[Shape], shape: Shape, 
     cost = Cost(image_seconds=nanoseconds / 1e9)
     if isinstance(operation, Pool):
         return cost + _pool_cost(operation, inputs[0], shape)
+    if operation.op in TOKEN_COSTS:
+        return cost + TOKEN_COSTS[operation.op](operation, inputs, shape, claims)
     return cost + _conv_cost(operation, inputs[0], shape, claims) if isinstance(operation, Conv) else cost
 
 
@@ -180,6 +185,36 @@ def _largest_coded_layer(graph: Graph, claims: Claims) -> int:
         ),
         default=0,
     )
+
+
+def _attention_cost(attention: Attention, inputs: Sequence[Shape], shape: Shape, claims: Claims) -> Cost:
+    """Count the scores, and the copies of the bias and of the windows' pixels that the native engine keeps."""
+    queries, keys = attention.window_pixels(inputs)
+    pixels = shape[1] * shape[2]
+    scores = attention.heads * pixels * keys
+    windows = pixels // queries
+    image = scores * (sum(attention.dims) * MAC + SCORE) + attention.heads * windows * STEP / 4
+    bias = 0 if attention.pairs is None else claims.domains * attention.heads * keys * _plane(queries)
+    listed = 0 if attention.window is None else pixels * LISTED_BYTES + windows * FLOAT * _plane(queries)
+    return Cost((bias * USE + pixels * VALUE) / 1e9, FLOAT * bias + listed, image_seconds=image / 1e9)
+
+
+def _map_cost(operation: Operation, inputs: Sequence[Shape], shape: Shape, claims: Claims) -> Cost:
+    """Count the copies of numbers by pixel that the native engine keeps for each domain."""
+    numbers = 2 * claims.domains * shape[0] * _plane(shape[1] * shape[2])
+    return Cost(numbers * USE / 1e9, FLOAT * numbers)
+
+
+def _rearrange_cost(operation: Operation, inputs: Sequence[Shape], shape: Shape, claims: Claims) -> Cost:
+    """Count the positions that the native engine lists."""
+    return Cost(prod(shape) * KERNEL / 1e9, FLOAT * prod(shape), image_seconds=prod(shape) * MOVED_NUMBER / 1e9)
+
+
+TOKEN_COSTS: dict[str, Callable[[Any, Sequence[Shape], Shape, Claims], Cost]] = {
+    "attention": _attention_cost,
+    "affine_map": _map_cost,
+    "rearrange": _rearrange_cost,
+}
 
 
 def lattice(operation: Conv | Pool, source: Shape, shape: Shape) -> tuple[int, int, int]:
@@ -325,6 +360,9 @@ def _numpy_bytes(graph: Graph, shapes: Sequence[Shape], inputs: Sequence[Sequenc
 
 def _temporary_numbers(operation: Operation, inputs: Sequence[Shape], shape: Shape) -> int:
     numbers = 6 * prod(shape)
+    if isinstance(operation, Attention):
+        queries, keys = operation.window_pixels(inputs)
+        return numbers + 6 * shape[1] * shape[2] * keys + 4 * sum(map(prod, inputs)) + queries * keys
     if not isinstance(operation, (Conv, Pool)):
         return numbers
     channels, height, width = inputs[0]

@@ -50,6 +50,8 @@ class _Cutting:
     def node(self, number: int, node: Node) -> Node:
         """Cut one node."""
         operation, kept = node.operation, self.flow.kept(number + 1)
+        if operation.channel_rule == "mixed":  # no channel is removed
+            return node
         tensors: Tensors = {role: tensor_D[:, kept] for role, tensor_D in node.tensors.items()}
         change = CHANGES.get(operation.channel_rule)
         if change is not None:

@@ -9,6 +9,7 @@ from torch import fx, nn
 
 from prunus.graph.operations import ActivationName
 from prunus.lowering.builder import Activation, GraphBuilder, Rule, Settings, layer_settings
+from prunus.lowering.views import View
 
 Key = type[nn.Module] | Callable[..., Any] | str  # a layer's class, a function, a method, or the name of timm's class
 
@@ -65,9 +66,11 @@ def layer_activation(layer: nn.Module) -> Activation | None:
 
 
 def _rule(names: tuple[str, ...], choose: Choice) -> Rule:
-    def activate(builder: GraphBuilder, node: fx.Node) -> int | None:
+    def activate(builder: GraphBuilder, node: fx.Node) -> View | None:
         activation = choose(builder.settings(node, names))
-        return None if activation is None else builder.activate(builder.source(node), activation)
+        if activation is None:
+            return None
+        return builder.each(builder.first(node), lambda value: builder.activate(value, activation))
 
     return activate
 

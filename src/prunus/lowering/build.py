@@ -16,9 +16,10 @@ from prunus.graph.fuse import fuse
 from prunus.graph.network import GraphNetwork, Node
 from prunus.graph.operations import Conv
 from prunus.graph.shapes import value_shapes
-from prunus.lowering.builder import GraphBuilder, is_size
+from prunus.lowering.builder import GraphBuilder, NotInAGraphError
 from prunus.lowering.table import find_rule
 from prunus.lowering.trace import trace
+from prunus.lowering.views import View
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 
@@ -30,9 +31,9 @@ def build_graph(net: MultiDomainNet) -> GraphNetwork:
     """Write a network as operations, with every domain's masks, norms and classifier."""
     traced = trace(net.network, net.image_size)
     builder = GraphBuilder(traced, _domain_tensors(net))
-    for node in traced.module.graph.nodes:
+    for node in traced.graph.nodes:
         if node.op == "output":
-            features = builder.values[node.all_input_nodes[0].name]
+            features = builder.ordered(node.all_input_nodes[0].name)
             _check_shapes(builder, features, net.image_size)
             return _assemble(net, fuse(builder.nodes[:features]))
         _add(builder, node)
@@ -52,18 +53,30 @@ def _domain_tensors(net: MultiDomainNet) -> list[dict[str, Tensor]]:
 
 def _add(builder: GraphBuilder, node: fx.Node) -> None:
     if node.op == "placeholder":
-        builder.values[node.name] = 0
+        builder.start(node.name)
         return
-    if is_size(node) or not any(read.name in builder.values for read in node.all_input_nodes):
+    if not any(read.name in builder.values for read in node.all_input_nodes):
         builder.constants[node.name] = builder.evaluate(node)
         return
     rule = find_rule(builder, node)
-    value = rule(builder, node) if rule else None
+    try:
+        value = rule(builder, node) if rule else None
+    except NotInAGraphError:
+        value = None
+    except BundleError as error:
+        raise BackboneError(f"{error}, so {ADVICE}") from None
     if value is None:
         layer = builder.traced.layer(node)
         what = f"the operation {node.name!r}" if layer is None else f"layer {node.target!r} ({type(layer).__name__})"
         raise BackboneError(f"{what} is not among those of a model file's graph, so {ADVICE}")
-    builder.values[node.name] = value
+    builder.values[node.name] = _whole(builder, node, value) if isinstance(value, int) else value
+
+
+def _whole(builder: GraphBuilder, node: fx.Node, value: int) -> View:
+    """Return a value that is a node's result in its order; what is lowered wrongly must not be written."""
+    if prod(builder.traced.shapes[node.name]) != prod(builder.value_shapes[value]):
+        raise BackboneError(f"the result {node.name!r} of the network changes its shape, so {ADVICE}")
+    return View(value)
 
 
 def _check_shapes(builder: GraphBuilder, features: int, image_size: int) -> None:
@@ -77,20 +90,23 @@ def _check_shapes(builder: GraphBuilder, features: int, image_size: int) -> None
         expected = node.operation.tensors(shapes[node.operation.inputs[0]][0])
         if any(tensor_D.shape[1:] != expected[role] for role, tensor_D in node.tensors.items()):
             raise BackboneError(f"a norm goes over pixels and channels, so {ADVICE}")
-    for name, value in builder.values.items():
-        if value <= features and prod(builder.traced.shapes[name]) != prod(shapes[value]):
-            raise BackboneError(f"the result {name!r} of the network changes its shape, so {ADVICE}")
 
 
 def _assemble(net: MultiDomainNet, nodes: tuple[Node, ...]) -> GraphNetwork:
     layers = [node.operation.layer for node in nodes if isinstance(node.operation, Conv)]
     tensors = _domain_tensors(net)[0]  # all domains have the same kernels
-    weights: dict[str, Floats] = {layer: tensors[f"{layer}.weight"].detach().numpy() for layer in layers}
+    weights: dict[str, Floats] = {layer: _kernels(tensors[f"{layer}.weight"]) for layer in layers}
     heads = []
     for head in net.heads:
         assert isinstance(head, nn.Linear)
         heads.append((head.weight.numpy(), head.bias.numpy()))
     return GraphNetwork(nodes, net.image_size, weights, _masks(net, weights), tuple(heads))
+
+
+def _kernels(weight: Tensor) -> Floats:
+    """Return weights as kernels, (O, I, height, width); those of a linear layer have one pixel."""
+    kernels: Floats = weight.detach().reshape(*weight.shape[:2], *(weight.shape[2:] or (1, 1))).numpy()
+    return kernels
 
 
 def _masks(net: MultiDomainNet, weights: Mapping[str, Floats]) -> dict[str, Bools]:
@@ -99,4 +115,7 @@ def _masks(net: MultiDomainNet, weights: Mapping[str, Floats]) -> dict[str, Bool
     if net.switches is None:
         return {layer: np.ones(shape, np.bool_) for layer, shape in shapes.items()}
     switches = net.switches.layer_masks()
-    return {layer: switches[layer][..., 0, 0].expand(shape).numpy() for layer, shape in shapes.items()}
+    masks = {layer: mask.reshape(*mask.shape[:3]) for layer, mask in switches.items()}  # one number per kernel
+    for layer in shapes.keys() - masks.keys():
+        raise BackboneError(f"layer {layer!r} has no switches, so {ADVICE}")
+    return {layer: masks[layer].expand(shape).numpy() for layer, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""Convolutions and norms as operations of a graph."""
+"""Convolutions, linear layers and norms as operations of a graph."""
 
 import numpy as np
 from torch import fx, nn
@@ -7,6 +7,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from prunus.graph.operations import Conv, LayerNorm, Pads
 from prunus.lowering.activations import layer_activation
 from prunus.lowering.builder import GraphBuilder
+from prunus.lowering.views import View
 
 
 def convolution(builder: GraphBuilder, node: fx.Node) -> int | None:
@@ -45,7 +46,7 @@ def _pads(conv: nn.Conv2d, sides: tuple[int, ...]) -> Pads:
     return top, left, both[0] - top, both[1] - left
 
 
-def batch_norm(builder: GraphBuilder, node: fx.Node) -> int | None:
+def batch_norm(builder: GraphBuilder, node: fx.Node) -> View | None:
     """Add a batch norm as a scale and a bias, with the activation that timm's norms may hold."""
     name, norm = str(node.target), builder.traced.layer(node)
     assert isinstance(norm, _BatchNorm)
@@ -56,15 +57,32 @@ def batch_norm(builder: GraphBuilder, node: fx.Node) -> int | None:
     weight, bias = builder.tensors(f"{name}.weight"), builder.tensors(f"{name}.bias")
     scale = (1.0 if weight is None else weight) / np.sqrt(variance + norm.eps)
     folded = {"scale": scale, "bias": (0.0 if bias is None else bias) - mean * scale}
-    return builder.activate(builder.source(node), activation, folded)
+    return builder.along(builder.first(node), 1, lambda value: builder.activate(value, activation, folded))
 
 
-def layer_norm(builder: GraphBuilder, node: fx.Node) -> int | None:
+def linear(builder: GraphBuilder, node: fx.Node) -> View:
+    """Add a linear layer as a convolution of one pixel, whose pixels are all but the last axis."""
+    name, layer = str(node.target), builder.traced.layer(node)
+    assert isinstance(layer, nn.Linear)
+
+    def make(value: int) -> int:
+        channels = (layer.out_features, layer.in_features)
+        operation = Conv(op="conv", inputs=(value,), layer=name, channels=channels, kernel=(1, 1))
+        return builder.add(operation, {"bias": builder.tensors(f"{name}.bias")})
+
+    return builder.along(builder.first(node), -1, make)
+
+
+def layer_norm(builder: GraphBuilder, node: fx.Node) -> View | None:
     """Add a layer norm over channels."""
     name, norm, shape = str(node.target), builder.traced.layer(node), builder.shape(node)
     assert isinstance(norm, nn.LayerNorm)
-    over_channels = len(shape) == 2 or type(norm).__name__ == "LayerNorm2d"  # timm's
-    if not over_channels or tuple(norm.normalized_shape) != shape[1:2]:
+    axis = 1 if type(norm).__name__ == "LayerNorm2d" else -1  # timm's
+    if tuple(norm.normalized_shape) != (shape[axis],):
         return None
     tensors = {"scale": builder.tensors(f"{name}.weight"), "bias": builder.tensors(f"{name}.bias")}
-    return builder.add(LayerNorm(op="layer_norm", inputs=(builder.source(node),), eps=norm.eps), tensors)
+
+    def make(value: int) -> int:
+        return builder.add(LayerNorm(op="layer_norm", inputs=(value,), eps=norm.eps), tensors)
+
+    return builder.along(builder.first(node), axis, make)

@@ -60,10 +60,15 @@ def adaptive_pool(kind: Kind) -> Rule:
 
 
 def mean(builder: GraphBuilder, node: fx.Node) -> int | None:
-    """Add a mean over all pixels."""
-    dims = builder.settings(node, ("dim",)).get("dim")
-    over_pixels = isinstance(dims, (tuple, list)) and sorted(int(dim) % 4 for dim in dims) == [2, 3]
-    return _mean(builder, node) if over_pixels and len(builder.shape(node)) == 4 else None
+    """Add a mean over all pixels: all axes but the first, whose length is 1, and that of the channels."""
+    dims, name = builder.settings(node, ("dim",)).get("dim"), builder.first(node)
+    rank = len(builder.shape(node))
+    reduced = {int(dim) % rank for dim in (dims if isinstance(dims, (tuple, list)) else [dims] if dims else [])}
+    rest = [axis for axis in range(1, rank) if axis not in reduced]
+    if len(rest) != 1 or not reduced or 0 in reduced:
+        return None
+    value, _ = builder.pixelwise(name, rest[0])
+    return builder.add(Mean(op="mean", inputs=(value,)))
 
 
 def _mean(builder: GraphBuilder, node: fx.Node) -> int:

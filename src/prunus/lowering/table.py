@@ -4,21 +4,22 @@ A key is a layer's class, a function, the name of a tensor's method, or the name
 installed). A layer is looked up by its class, then by its parents'.
 """
 
-import operator
-
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from prunus.lowering import arithmetic, layers, pools
+from prunus.lowering import arithmetic, attention, layers, pools
 from prunus.lowering.activations import ACTIVATION_RULES, Key
 from prunus.lowering.builder import GraphBuilder, Rule
+from prunus.lowering.rearranging import REARRANGING
 
 RULES: dict[Key, Rule] = {
     **ACTIVATION_RULES,
+    **REARRANGING,
     nn.Conv2d: layers.convolution,
+    nn.Linear: layers.linear,
     _BatchNorm: layers.batch_norm,
     nn.LayerNorm: layers.layer_norm,
     **dict.fromkeys((nn.MaxPool2d, F.max_pool2d), pools.max_pool),
@@ -26,14 +27,19 @@ RULES: dict[Key, Rule] = {
     **dict.fromkeys((nn.AdaptiveAvgPool2d, F.adaptive_avg_pool2d), pools.adaptive_pool("mean")),
     **dict.fromkeys((nn.AdaptiveMaxPool2d, F.adaptive_max_pool2d), pools.adaptive_pool("max")),
     **dict.fromkeys((torch.mean, "mean"), pools.mean),
-    **dict.fromkeys((operator.add, operator.iadd, torch.add, "add", "add_"), arithmetic.add),
-    **dict.fromkeys((operator.sub, operator.isub, torch.sub, "sub", "sub_"), arithmetic.subtract),
-    **dict.fromkeys((operator.mul, operator.imul, torch.mul, "mul", "mul_"), arithmetic.multiply),
+    **dict.fromkeys((torch.add, "add", "add_", "__radd__"), arithmetic.add),
+    **dict.fromkeys((torch.sub, "sub", "sub_"), arithmetic.subtract),
+    **dict.fromkeys((torch.rsub, "__rsub__"), arithmetic.subtract_from),
+    **dict.fromkeys((torch.mul, "mul", "mul_", "__rmul__"), arithmetic.multiply),
+    **dict.fromkeys((torch.div, "div", "div_"), arithmetic.divide),
+    **dict.fromkeys((torch.neg, "neg"), arithmetic.negate),
     **dict.fromkeys((torch.cat, torch.concat), arithmetic.concatenate),
     F.pad: arithmetic.pad,
-    **dict.fromkeys((torch.flatten, torch.squeeze, "flatten", "view", "reshape", "squeeze"), arithmetic.reshape),
-    nn.Flatten: arithmetic.reshape,
-    **dict.fromkeys((_DropoutNd, nn.Identity, F.dropout, "contiguous", "clone", "float"), arithmetic.pass_on),
+    F.scaled_dot_product_attention: attention.scaled_dot_product,
+    **dict.fromkeys((torch.matmul, torch.bmm, "matmul", "bmm", "__matmul__"), attention.multiply_matrices),
+    **dict.fromkeys((torch.softmax, F.softmax, "softmax", nn.Softmax), attention.softmax),
+    **dict.fromkeys((_DropoutNd, nn.Identity, F.dropout), attention.pass_scores),
+    **dict.fromkeys(("contiguous", "clone", "float", "to", "type_as", "detach"), attention.pass_scores),
 }
 
 

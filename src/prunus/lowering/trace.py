@@ -1,41 +1,81 @@
-"""Record what a network computes: every call of a layer, a function or a method, with the shape of its result."""
+"""Record what a network computes: every call of a layer, a function or a method, with the shape of its result.
+
+The network runs on one image, so sizes are plain numbers and its own code may decide by them.
+"""
+
+from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
+from torch.overrides import TorchFunctionMode
+from typing_extensions import override
 
 from prunus.errors import BackboneError
 from prunus.masks.layer_copies import is_norm
 
+# what turns the numbers of a tensor into those of Python, which the network's code may decide by
+REVEALING = {
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "item",
+    "tolist",
+    "numpy",
+    "__array__",
+    "equal",
+    "allclose",
+}
+MOST_DIFFERENT = 1e-3  # of the largest feature: the rounding of one image alone and of two together
+
+
+class _NotAGraphError(Exception):
+    """Why a network cannot be traced."""
+
 
 @dataclass(frozen=True)
 class TracedNetwork:
-    """The trace of a network, and the shapes of its results for one image."""
+    """The trace of a network for one image.
 
-    module: fx.GraphModule
+    Args:
+        layers: the modules that nodes call, by name.
+        constants: tensors that do not depend on the image, by the names under which nodes read them.
+        shapes: of the results that are tensors, by the name of the node.
+    """
+
+    graph: fx.Graph
+    layers: dict[str, nn.Module]
+    constants: dict[str, Tensor]
     shapes: dict[str, tuple[int, ...]]
 
     def layer(self, node: fx.Node) -> nn.Module | None:
         """Return the layer that a node calls, if it calls one."""
-        return self.module.get_submodule(str(node.target)) if node.op == "call_module" else None
+        return self.layers[str(node.target)] if node.op == "call_module" else None
 
 
+@torch.no_grad()
 def trace(network: nn.Module, size: int) -> TracedNetwork:
     """Trace a network in evaluation mode down to its layers; its modules are used, not copied."""
+    images = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) - 0.5
     with _evaluating(network):
         try:
-            module = fx.GraphModule(network, _after_changes(_LayerTracer().trace(network), network))
+            first, second = (_Recorder(network).record(image) for image in images.split(1))
+            _check_the_same(first, second)
+            _check_independent(torch.cat([first.result, second.result]), network(images))
         except Exception as error:  # tracing runs the network's own code, which may fail in any way
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise BackboneError(
                 f"the network cannot be traced as a graph ({reason}), so no model file can hold it; "
                 "choose a network without control flow that depends on images"
             ) from error
-        return TracedNetwork(module, _Shapes(module).record(size))
+        return TracedNetwork(first.graph, first.layers, first.constants, first.shapes)
 
 
 @contextmanager
@@ -49,44 +89,173 @@ def _evaluating(network: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def _after_changes(graph: fx.Graph, network: nn.Module) -> fx.Graph:
-    """Let later readers of a tensor that was changed in place read the change's result, which is the same tensor."""
-    nodes = list(graph.nodes)
-    for index, node in enumerate(nodes):
-        if _changes_its_input(node, network):
-            source = node.all_input_nodes[0]
-            for later in nodes[index + 1 :]:
-                later.replace_input_with(source, node)
-    return graph
+def _check_the_same(first: _Recorder, second: _Recorder) -> None:
+    """Refuse a network that does something else for another image."""
+    targets = [[(node.op, str(node.target)) for node in trace.graph.nodes] for trace in (first, second)]
+    pairs = zip(first.constants.values(), second.constants.values(), strict=False)
+    if targets[0] != targets[1] or not all(torch.equal(one, other) for one, other in pairs):
+        raise _NotAGraphError("what it computes depends on the image")
 
 
-def _changes_its_input(node: fx.Node, network: nn.Module) -> bool:
-    if node.op == "call_module":
-        return bool(getattr(network.get_submodule(str(node.target)), "inplace", False))
-    if node.op == "call_method":
-        return str(node.target).endswith("_") and not str(node.target).endswith("__")
-    in_place = (operator.iadd, operator.imul, operator.isub, operator.itruediv)
-    return node.op == "call_function" and (node.target in in_place or bool(node.kwargs.get("inplace", False)))
+def _check_independent(alone: Tensor, together: object) -> None:
+    """Refuse a network whose features of an image depend on the images beside it."""
+    is_same = isinstance(together, Tensor) and together.shape == alone.shape
+    if not is_same or float((together - alone).abs().max()) > MOST_DIFFERENT * float(alone.abs().max() + 1e-6):  # type: ignore[operator]
+        raise _NotAGraphError("the features of an image depend on the images beside it")
 
 
-class _LayerTracer(fx.Tracer):
-    """Goes into every module that is neither a layer of torch nor a norm."""
+def _is_leaf(module: nn.Module) -> bool:
+    """Return whether a module is recorded as one call: a layer of torch or a norm."""
+    of_torch = type(module).__module__.startswith("torch.nn") and not isinstance(module, nn.Sequential)
+    return is_norm(module) or isinstance(module, nn.Conv2d) or of_torch
 
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return is_norm(m) or isinstance(m, nn.Conv2d) or super().is_leaf_module(m, module_qualified_name)
 
+class _Recorder(TorchFunctionMode):
+    """Records the calls of one forward pass as nodes of a graph; what is called within a layer is not recorded."""
 
-class _Shapes(fx.Interpreter):
-    """Runs one blank image through a graph and records the shape of every result."""
-
-    @torch.no_grad()
-    def record(self, size: int) -> dict[str, tuple[int, ...]]:
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.graph = fx.Graph()
+        self.layers: dict[str, nn.Module] = {}
+        self.constants: dict[str, Tensor] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.run(torch.zeros(1, 3, size, size))
-        return self.shapes
+        self.result = torch.empty(0)
+        self._network = network
+        self._names = {id(tensor): name for name, tensor in network.named_parameters(remove_duplicate=False)}
+        self._names |= {id(tensor): name for name, tensor in network.named_buffers(remove_duplicate=False)}
+        self._nodes: dict[int, fx.Node] = {}  # of a tensor, by its identity
+        self._alive: list[Tensor] = []  # so that no identity is used twice
+        self._from_image: set[int] = set()  # tensors that depend on the image
+        self._versions: dict[int, int] = {}
+        self._stale: set[int] = set()  # tensors that share memory with one that was changed later
+        self._within = 0  # layers that are running
 
-    def run_node(self, n: fx.Node) -> object:
-        result = super().run_node(n)
-        if isinstance(result, Tensor):
-            self.shapes[n.name] = tuple(result.shape)
+    def record(self, image: Tensor) -> _Recorder:
+        """Run the network on an image."""
+        self._keep(image, self.graph.placeholder("x"), from_image=True)
+        layers = {name: module for name, module in self._network.named_modules() if _is_leaf(module)}
+        hooks = [hook for name, module in layers.items() for hook in self._watch(name, module)]
+        try:
+            with self:
+                result = self._network(image)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if not isinstance(result, Tensor) or id(result) not in self._from_image:
+            raise _NotAGraphError("its result is not a tensor that depends on the image")
+        self.graph.output(self._node(result))
+        self.result = result
+        return self
+
+    def _watch(self, name: str, module: nn.Module) -> list[Any]:
+        def enter(*_: object) -> None:
+            self._within += 1
+
+        def leave(module: nn.Module, args: Any, kwargs: Any, result: Any) -> None:  # noqa: ANN401
+            self._within -= 1
+            if not self._within:
+                self.layers[name] = module
+                self._add(lambda args, kwargs: self.graph.call_module(name, args, kwargs), args, kwargs, result)
+
+        return [
+            module.register_forward_pre_hook(enter, with_kwargs=True),
+            module.register_forward_hook(leave, with_kwargs=True),
+        ]
+
+    @override
+    def __torch_function__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        read = list(_tensors((args, kwargs)))
+        if self._within or not any(id(tensor) in self._nodes or id(tensor) in self._names for tensor in read):
+            return result  # a constant that does not depend on the network's numbers
+        name = str(getattr(func, "__name__", func))
+        if name in REVEALING and any(id(tensor) in self._from_image for tensor in read):
+            raise _NotAGraphError(f"its code reads the numbers of a result ({name.strip('_')})")
+        if name == "__setitem__":
+            self._add(lambda args, kwargs: self.graph.call_function(_set_item, args, kwargs), args, kwargs, args[0])
+        elif any(True for _ in _tensors(result)):
+            self._add(lambda args, kwargs: _call(self.graph, func, name, args, kwargs), args, kwargs, result)
         return result
+
+    def _add(self, call: Callable[[Any, Any], fx.Node], args: Any, kwargs: Any, result: Any) -> None:  # noqa: ANN401
+        read = list(_tensors((args, kwargs)))
+        node = call(*_mapped((args, kwargs), self._node))
+        from_image = any(id(tensor) in self._from_image for tensor in read)
+        if isinstance(result, Tensor):
+            if self._versions.get(id(result), result._version) != result._version:  # changed in place
+                self._forget_views(result)
+            self._keep(result, node, from_image)
+            return
+        for position, part in enumerate(result):
+            if isinstance(part, Tensor):
+                self._keep(part, self.graph.call_function(operator.getitem, (node, position)), from_image)
+
+    def _keep(self, tensor: Tensor, node: fx.Node, from_image: bool) -> None:
+        self._alive.append(tensor)
+        self._nodes[id(tensor)] = node
+        self._versions[id(tensor)] = tensor._version
+        self._stale.discard(id(tensor))
+        self.shapes[node.name] = tuple(tensor.shape)
+        if from_image:
+            self._from_image.add(id(tensor))
+
+    def _forget_views(self, changed: Tensor) -> None:
+        """Let no later call read tensors that a change in place has changed too."""
+        memory = changed.untyped_storage().data_ptr()
+        self._stale |= {
+            id(tensor)
+            for tensor in self._alive
+            if tensor is not changed and tensor.untyped_storage().data_ptr() == memory
+        }
+
+    def _node(self, tensor: Tensor) -> fx.Node:
+        if id(tensor) in self._stale:
+            raise _NotAGraphError("it changes a tensor in place and then reads a view of it")
+        if id(tensor) not in self._nodes:
+            name = self._names.get(id(tensor))
+            if name is None:
+                name = f"constant_{len(self.constants)}"
+            self.constants[name] = tensor
+            self._keep(tensor, self.graph.create_node("get_attr", name), from_image=False)
+        return self._nodes[id(tensor)]
+
+
+def _set_item(*_: object) -> None:
+    """Stand for an assignment to a part of a tensor, which no graph knows."""
+
+
+def _call(graph: fx.Graph, func: Any, name: str, args: Any, kwargs: Any) -> fx.Node:  # noqa: ANN401
+    """Add the call of a function or of a tensor's method; an attribute such as `mT` is one too."""
+    if name == "__get__":
+        return graph.call_function(getattr, (args[0], func.__self__.__name__))
+    if getattr(Tensor, name, None) is func:
+        return graph.call_method(name, args, kwargs)
+    return graph.call_function(getattr(F, name, func) if func.__module__ == F.__name__ else func, args, kwargs)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:  # noqa: ANN401
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, slice):
+        yield from _tensors((value.start, value.stop, value.step))
+
+
+def _mapped(value: Any, change: Callable[[Tensor], fx.Node]) -> Any:  # noqa: ANN401
+    """Replace all tensors within arguments."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _mapped(part, change) for key, part in value.items()}
+    if isinstance(value, slice):
+        return slice(*(_mapped(part, change) for part in (value.start, value.stop, value.step)))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_mapped(part, change) for part in value) if type(value) in (tuple, list) else tuple(value)
+    return value

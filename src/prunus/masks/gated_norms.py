@@ -7,10 +7,10 @@ from dataclasses import replace
 from torch import Tensor, nn
 from typing_extensions import override
 
-from prunus.backbone.norms_after import norms_after
 from prunus.backbone.zoo import Backbone
 from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.layout import SwitchLayout, switch_layout
+from prunus.masks.norms_after import norms_after
 from prunus.masks.switches import Switches
 
 CHANNELS = ("filter", "input_channel")  # granularities that switch whole channels

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.masks.adapter import Adapter, Cost
+from prunus.masks.layout import is_switched
 from prunus.masks.per_domain import PerDomain
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
@@ -18,6 +19,22 @@ COUNTERS = "num_batches_tracked"  # torch counts batches in every norm, but no p
 def norm_layers(network: nn.Module) -> list[str]:
     """Return the names of all norms: torch's, their subclasses, and timm's, which are recognized by class name."""
     return [name for name, module in network.named_modules() if is_norm(module)]
+
+
+def other_layers(network: nn.Module) -> list[str]:
+    """Name what has parameters and is neither a switched layer nor a norm, in networks with switched linear layers.
+
+    These are position embeddings, class tokens, scales of layers and the like. Networks with switches on convolutions
+    only have few of them, and keep them as they are.
+    """
+    modules = dict(network.named_modules())
+    if not any(is_switched(module) and isinstance(module, nn.Linear) for module in modules.values()):
+        return []
+    return [
+        name
+        for name, module in modules.items()
+        if next(module.parameters(recurse=False), None) is not None and not is_norm(module) and not is_switched(module)
+    ]
 
 
 def is_norm(module: nn.Module) -> bool:
@@ -32,11 +49,13 @@ class LayerCopies(Adapter):
     def __init__(self, network: nn.Module, layers: Collection[str], num_domains: int, together: bool = False) -> None:
         super().__init__()
         modules = {name: network.get_submodule(name) for name in layers}
-        self.convs = frozenset(name for name, module in modules.items() if isinstance(module, nn.Conv2d))
+        self.convs = frozenset(name for name, module in modules.items() if is_switched(module))
         self.own_norms = not together and set(norm_layers(network)) <= set(layers)
         self.together = together
         learned = {key: p for name, m in modules.items() for key, p in m.named_parameters(name, recurse=False)}
-        kept = {key: b for name, m in modules.items() for key, b in m.named_buffers(name, recurse=False)}
+        # one copy for all domains would hold the same constants as the backbone; only running statistics change
+        changing = {name: module for name, module in modules.items() if not together or is_norm(module)}
+        kept = {key: b for name, m in changing.items() for key, b in m.named_buffers(name, recurse=False)}
         self.copies = PerDomain(learned, 1 if together else num_domains, kept)
 
     @override
@@ -62,14 +81,14 @@ class LayerCopies(Adapter):
 
 
 class SharedConvolutions(LayerCopies):
-    """One trained copy of all convolutions, for all domains, in place of the backbone's.
+    """One trained copy of all switched layers and of what is no norm, for all domains, in place of the backbone's.
 
     Args:
         kept: convolution -> (outputs, inputs): kernels that stay those of the backbone.
     """
 
     def __init__(self, network: nn.Module, convs: Collection[str], kept: Mapping[str, Tensor] | None = None) -> None:
-        super().__init__(network, convs, 1, together=True)
+        super().__init__(network, [*convs, *other_layers(network)], 1, together=True)
         self._kept = tuple((kept or {}).keys())
         for number, mask_OI in enumerate((kept or {}).values()):
             self.register_buffer(f"kept_{number}", mask_OI[..., None, None], persistent=False)
@@ -85,7 +104,7 @@ class SharedConvolutions(LayerCopies):
 
     @override
     def cost(self, domain: int, run: Probe) -> Cost:
-        """Count biases only: the kernels replace the backbone's, so what the domains read of them is counted there."""
+        """Count no kernels: they replace the backbone's, so what the domains read of them is counted there."""
         return Cost(side=super().cost(domain, run).side)
 
 

@@ -1,4 +1,6 @@
-"""The position of each convolution's switches in one flat row.
+"""The position of each layer's switches in one flat row.
+
+A linear layer is laid out as a convolution of 1x1 kernels: one kernel per weight.
 
 Legend: O = output channels, I = input channels of one group, M = all switches of a domain.
 """
@@ -11,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from prunus.backbone.held import PLAIN_LINEARS
 from prunus.errors import BackboneError
-from prunus.granularity import BLOCKS, WeightShape, block_grid
+from prunus.granularity import BLOCKS, WeightShape, block_grid, choose_granularity
 
 UNSUPPORTED = (nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 UNSUPPORTED_NAMES = frozenset({"CondConv2d"})  # timm's: its weights depend on the image
@@ -21,7 +24,7 @@ PLAIN_CONVOLUTIONS = frozenset({"Conv2d", "Conv2dSame", "Conv2dSameExport"})
 
 @dataclass(frozen=True)
 class ConvShape:
-    """The name of a convolution and the shape of its weights."""
+    """The name of a convolution or linear layer, and the shape of its weights."""
 
     name: str
     out_channels: int
@@ -54,7 +57,7 @@ FINE = ("kernel", "weight")  # one switch for one kernel, or for less
 
 @dataclass(frozen=True)
 class SwitchLayout:
-    """All convolutions of a network in order, and the positions of their switches in the flat row.
+    """All switched layers of a network in order, and the positions of their switches in the flat row.
 
     Args:
         norms: convolution -> the norm that carries its switches during training (`masks/gated_norms.py`).
@@ -146,14 +149,18 @@ class SwitchLayout:
 
 
 def convolutions(network: nn.Module) -> tuple[ConvShape, ...]:
-    """Return every convolution of a network, including the stem and 1x1 convolutions."""
+    """Return every layer of a network that can be switched: its convolutions, and its linear layers as 1x1 ones."""
     convs = []
     for name, module in network.named_modules():
         kind = type(module).__name__
         if isinstance(module, UNSUPPORTED) or kind in UNSUPPORTED_NAMES:
             raise BackboneError(f"layer {name!r} is a {kind}, which is unsupported; choose a network without it")
-        if not isinstance(module, nn.Conv2d):
+        if not is_switched(module):
             continue
+        if isinstance(module, nn.Linear):
+            convs.append(ConvShape(name, module.out_features, module.in_features, (1, 1)))
+            continue
+        assert isinstance(module, nn.Conv2d)
         if kind not in PLAIN_CONVOLUTIONS:
             raise BackboneError(
                 f"layer {name!r} is a {kind}, which changes its weights before use and could undo a switch; "
@@ -162,10 +169,27 @@ def convolutions(network: nn.Module) -> tuple[ConvShape, ...]:
         out_channels, in_channels, height, width = module.weight.shape
         convs.append(ConvShape(name, out_channels, in_channels, (height, width)))
     if not convs:
-        raise BackboneError("the network has no 2-D convolution to switch; choose a convolutional network")
+        raise BackboneError("the network has no 2-D convolution or linear layer to switch; choose another network")
     return tuple(convs)
 
 
+def is_switched(module: nn.Module) -> bool:
+    """Return whether the weights of a layer get switches; linear layers that are not simply called get none."""
+    return isinstance(module, nn.Conv2d) or (isinstance(module, nn.Linear) and type(module).__name__ in PLAIN_LINEARS)
+
+
+def like_weight(values: Tensor, weight: Tensor) -> Tensor:
+    """Take the two last axes, of length 1, off values of a linear layer's kernels, whose weights have none."""
+    return values if weight.ndim == 4 else values[..., 0, 0]
+
+
+def resolved(granularity: str, network: nn.Module) -> str:
+    """Return a granularity itself; for "auto", the one for this network."""
+    convs = convolutions(network)
+    linear = sum(c.num_weights for c in convs if isinstance(network.get_submodule(c.name), nn.Linear))
+    return choose_granularity(granularity, linear, sum(conv.num_weights for conv in convs))
+
+
 def switch_layout(network: nn.Module, granularity: str = "kernel") -> SwitchLayout:
-    """Lay out the switches of all convolutions of a network."""
-    return SwitchLayout(convolutions(network), granularity)
+    """Lay out the switches of all layers of a network."""
+    return SwitchLayout(convolutions(network), resolved(granularity, network))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from prunus.masks.adapter import Adapter, Entrance
-from prunus.masks.layout import convolutions
+from prunus.masks.layout import convolutions, like_weight
 from prunus.masks.switches import Switches
 
 LEVELS = 127  # of a weight, on either side of zero
@@ -31,9 +31,10 @@ def round_kernels(weight: Tensor, kept: Tensor | None = None) -> Tensor:
     """
     fixed = weight.detach()
     covered = fixed if kept is None else fixed * kept
-    scale_O111 = (covered.abs().amax((1, 2, 3), keepdim=True) / LEVELS).clamp(min=SMALLEST)
-    codes = (fixed / scale_O111).round().clamp(-LEVELS, LEVELS)
-    return codes * scale_O111 + (weight - fixed)  # the bracket is exactly 0
+    others = tuple(range(1, weight.ndim))  # axes
+    scale = (covered.abs().amax(others, keepdim=True) / LEVELS).clamp(min=SMALLEST)
+    codes = (fixed / scale).round().clamp(-LEVELS, LEVELS)
+    return codes * scale + (weight - fixed)  # the bracket is exactly 0
 
 
 def round_activations(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -47,7 +48,7 @@ def round_activations(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 
 class Rounding(Adapter):
-    """Rounds the kernels and the inputs of all convolutions in training mode, once it is on.
+    """Rounds the kernels and the inputs of all switched layers in training mode, once it is on.
 
     The ranges of inputs are moving averages of the smallest and largest number of a batch, per domain and layer.
     Nothing is read back from the device.
@@ -69,7 +70,11 @@ class Rounding(Adapter):
             return {}
         (switches,) = self._switches
         kept = {} if switches is None else switches.layout.views(switches.masks().any(0))
-        return {f"{conv}.weight": round_kernels(frozen[f"{conv}.weight"], kept.get(conv)) for conv in self.convs}
+        weights = {conv: frozen[f"{conv}.weight"] for conv in self.convs}
+        return {
+            f"{conv}.weight": round_kernels(weight, like_weight(kept[conv], weight) if conv in kept else None)
+            for conv, weight in weights.items()
+        }
 
     @override
     def entrances(self, domain: int) -> dict[str, Entrance]:

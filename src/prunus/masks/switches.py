@@ -12,7 +12,7 @@ from typing_extensions import override
 from prunus.backbone.probe import Probe
 from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.binarize import START_SCORE, THRESHOLD, binarize
-from prunus.masks.layout import SwitchLayout
+from prunus.masks.layout import SwitchLayout, like_weight
 
 
 class Switches(Adapter):
@@ -32,9 +32,8 @@ class Switches(Adapter):
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
         bits = self.bits(domain)
         elsewhere = self.layout.norms if self.training else {}
-        return {
-            f"{name}.weight": frozen[f"{name}.weight"] * mask for name, mask in bits.items() if name not in elsewhere
-        }
+        weights = {name: frozen[f"{name}.weight"] for name in bits if name not in elsewhere}
+        return {f"{name}.weight": weight * like_weight(bits[name], weight) for name, weight in weights.items()}
 
     def bits(self, domain: int) -> dict[str, Tensor]:
         """Return a domain's switches by convolution as 0 and 1, with gradients to the scores."""

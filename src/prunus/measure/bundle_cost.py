@@ -5,7 +5,7 @@ from math import prod
 
 from prunus.bundle.bundle import Bundle
 from prunus.granularity import block_grid
-from prunus.graph.operations import Conv
+from prunus.graph.operations import Attention, Conv
 from prunus.measure.cost import CostReport, DomainCost, count_packed_layer
 
 
@@ -24,7 +24,16 @@ def bundle_costs(bundle: Bundle, has_switches: bool = True, granularity: str = "
     switches = _num_switches(bundle, granularity) if has_switches else 0
     bits = _bits(bundle)
     own = tuple(DomainCost(switches, bits[f"norm/{name}"] + bits[f"head/{name}"]) for name in bundle.domains)
-    return CostReport(bundle.domains, layers, own, side_bits=bits["shared"])
+    return CostReport(bundle.domains, layers, own, side_bits=bits["shared"], product_macs=_product_macs(bundle))
+
+
+def _product_macs(bundle: Bundle) -> int:
+    manifest = bundle.manifest
+    return sum(
+        operation.macs([manifest.shapes[value] for value in operation.inputs])
+        for operation in manifest.graph
+        if isinstance(operation, Attention)
+    )
 
 
 def _num_switches(bundle: Bundle, granularity: str) -> int:

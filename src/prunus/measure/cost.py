@@ -1,6 +1,7 @@
 """Count kernels, weights and multiply-accumulates from shapes and masks, in integers.
 
-MACs: one multiply-accumulate = 1, one image, convolutions only (no biases, norms or heads); FLOPs = 2 x MACs.
+MACs: one multiply-accumulate = 1, one image, convolutions, linear layers and the products of attention (no biases,
+norms or heads); FLOPs = 2 x MACs. A linear layer is a convolution of 1x1 kernels, one per weight.
 Params: convolution weights at 32 bits that any domain reads or owns, plus 1 bit per switch and domain; no norms and
 no classifiers.
 
@@ -63,6 +64,7 @@ class CostReport:
         own: what each domain adds.
         shared_bits: of convolution weights beside the backbone's that all domains share.
         side_bits: of everything else that all domains share, such as the backbone's biases.
+        product_macs: of products of values with each other, as in attention, which every domain computes in full.
     """
 
     domains: tuple[str, ...]
@@ -70,6 +72,7 @@ class CostReport:
     own: tuple[DomainCost, ...]
     shared_bits: int = 0
     side_bits: int = 0
+    product_macs: int = 0
 
     def num_kernels(self) -> int:
         """Count the kernels of the backbone."""
@@ -100,11 +103,13 @@ class CostReport:
         """Count a domain's multiply-accumulates for one image."""
         index = self.domains.index(domain)
         kernels = sum(layer.used[index] * layer.kernel_area * layer.positions for layer in self.layers)
-        return kernels + self.own[index].macs
+        own = self.own[index].macs if self.own else 0
+        return kernels + own + self.product_macs
 
     def dense_macs(self) -> int:
         """Count the backbone's multiply-accumulates for one image."""
-        return sum(layer.num_kernels * layer.kernel_area * layer.positions for layer in self.layers)
+        kernels = sum(layer.num_kernels * layer.kernel_area * layer.positions for layer in self.layers)
+        return kernels + self.product_macs
 
     def macs_ratio(self, domain: str) -> float:
         """Divide a domain's MACs by the backbone's."""

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from prunus.backbone.probe import Probe
 from prunus.backbone.zoo import Backbone
+from prunus.errors import BackboneError
 from prunus.masks.adapter import Adapter, Branch, Cost
 from prunus.masks.layer_copies import COUNTERS, DomainNorms
 from prunus.masks.layout import convolutions
@@ -24,10 +25,16 @@ from prunus.methods.method import Method, NoOptions
 
 
 def adapted_convs(network: nn.Module) -> dict[str, nn.Conv2d]:
-    """Return the convolutions larger than 1x1, or all if there are none: an adapter of a 1x1 would be a copy."""
-    convs = convolutions(network)
-    names = [conv.name for conv in convs if conv.kernel_area > 1] or [conv.name for conv in convs]
-    return {name: cast("nn.Conv2d", network.get_submodule(name)) for name in names}
+    """Return the convolutions larger than 1x1, or all if there are none: an adapter of a 1x1 would be a copy.
+
+    Linear layers get none for the same reason.
+    """
+    modules = {conv.name: network.get_submodule(conv.name) for conv in convolutions(network)}
+    convs = {name: module for name, module in modules.items() if isinstance(module, nn.Conv2d)}
+    if not convs:
+        raise BackboneError("the network has no 2-D convolution to put an adapter to; choose another method or network")
+    larger = {name: conv for name, conv in convs.items() if conv.kernel_size != (1, 1)}
+    return larger or convs
 
 
 class ParallelAdapters(Adapter):

@@ -20,7 +20,7 @@ def dense_costs(backbone: Backbone) -> CostReport:
     for conv in switch_layout(backbone.network).convs:
         positions = backbone.probe.positions.get(conv.name, 0)
         layers.append(LayerCost(conv.name, conv.num_kernels, conv.kernel_area, positions, (), 0, 0, 0))
-    return CostReport((), tuple(layers), ())
+    return CostReport((), tuple(layers), (), product_macs=backbone.probe.product_macs)
 
 
 @torch.no_grad()
@@ -28,7 +28,9 @@ def network_costs(net: MultiDomainNet, probe: Probe) -> CostReport:
     """Count what every domain uses of the backbone, what it adds, and what all domains share."""
     reached = [_reached(net.adapters, index, probe) for index in range(len(net.domains))]
     claims = [[adapter.cost(index, run) for adapter in net.adapters] for index, run in enumerate(reached)]
-    layers = tuple(_layer(conv, claims, reached, probe.positions[conv.name]) for conv in convolutions(net.network))
+    layers = tuple(
+        _layer(conv, claims, reached, probe.positions.get(conv.name, 0)) for conv in convolutions(net.network)
+    )
     own = []
     for index, row in enumerate(claims):
         exits_early = len(reached[index].shapes) < len(probe.shapes)  # and does not use the head
@@ -37,7 +39,7 @@ def network_costs(net: MultiDomainNet, probe: Probe) -> CostReport:
         side_bits = 32 * (head + sum(claim.side for claim in row))
         own.append(DomainCost(bits, side_bits, sum(claim.macs for claim in row)))
     shared = 32 * sum(max(claim.shared_weights for claim in row) for row in zip(*claims, strict=True))
-    return CostReport(net.domains, layers, tuple(own), shared, _frozen_side_bits(net, reached))
+    return CostReport(net.domains, layers, tuple(own), shared, _frozen_side_bits(net, reached), probe.product_macs)
 
 
 def _reached(adapters: list[Adapter], domain: int, probe: Probe) -> Probe:

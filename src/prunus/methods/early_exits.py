@@ -38,13 +38,18 @@ class Options(Settings):
 def exit_layers(network: nn.Module, shapes: Mapping[str, tuple[int, ...]], num_exits: int) -> list[str]:
     """Return the layers before the early exits: the ends of the last stages, except the final one."""
     info = getattr(network, "feature_info", None) or ()
-    stages = [str(stage["module"]) for stage in info if len(shapes.get(stage["module"], ())) == 3]
+    stages = [str(stage["module"]) for stage in info if _is_map(shapes.get(stage["module"], ()), stage)]
     if len(stages) < num_exits:
         raise BackboneError(
             f"the network has {plural(len(stages), 'stage')}, too few for {plural(num_exits, 'exit')}; "
             "lower method.exits or choose another network"
         )
     return stages[-num_exits:-1]
+
+
+def _is_map(shape: Sequence[int], stage: Mapping[str, object]) -> bool:
+    """Return whether the result of a stage is a feature map, channels first."""
+    return len(shape) == 3 and shape[0] == stage.get("num_chs", shape[0])
 
 
 class Exits(Adapter):

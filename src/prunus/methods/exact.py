@@ -1,8 +1,8 @@
 """The method of Prunus: one shared network, pruned to exactly the budget while all domains train it.
 
-All domains train one copy of the convolutions. The pool of kernels that they may use shrinks on a schedule until the
-model fits the budget (`budgets/keeper.py`). Each domain switches kernels inside the pool on and off, and has its own
-norms and head.
+All domains train one copy of the convolutions and linear layers, and of position embeddings and class tokens. The pool
+of kernels that they may use shrinks on a schedule until the model fits the budget (`budgets/keeper.py`). Each domain
+switches kernels inside the pool on and off, and has its own norms and head.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,9 @@ class Options(Settings):
     """What is trained, and when the pool reaches its final size."""
 
     granularity: Granularity = Field(
-        default="kernel", description="unit of a switch: kernel, 1x4, filter or input_channel"
+        default="auto",
+        description="unit of a switch: kernel, 1x4, filter or input_channel; auto: 1x4 if most weights are in linear "
+        "layers, else kernel",
     )
     weights: Literal["trained", "frozen"] = Field(
         default="trained", description="trained: all domains train one copy of the kernels; frozen: the backbone's"

@@ -21,7 +21,9 @@ class Options(Settings):
     """The unit that one switch turns on or off."""
 
     granularity: Granularity = Field(
-        default="kernel", description="unit of a switch: kernel, 1x4, filter or input_channel"
+        default="auto",
+        description="unit of a switch: kernel, 1x4, filter or input_channel; auto: 1x4 if most weights are in linear "
+        "layers, else kernel",
     )
 
 

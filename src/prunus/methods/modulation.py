@@ -17,7 +17,7 @@ from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.layer_copies import DomainNorms
-from prunus.masks.layout import ConvShape, convolutions
+from prunus.masks.layout import ConvShape, convolutions, like_weight
 from prunus.masks.per_domain import PerDomain
 from prunus.methods.method import Method
 
@@ -41,7 +41,10 @@ class Modulation(Adapter):
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
         v_RI = self.inputs.of(domain)
         factors = {f"{name}.weight": u_OR @ v_RI[name] for name, u_OR in self.outputs.of(domain).items()}
-        return {name: frozen[name] * factor_OI[:, :, None, None] for name, factor_OI in factors.items()}
+        return {
+            name: frozen[name] * like_weight(factor_OI[:, :, None, None], frozen[name])
+            for name, factor_OI in factors.items()
+        }
 
     @override
     def cost(self, domain: int, run: Probe) -> Cost:

@@ -7,11 +7,14 @@ from typing import Literal
 
 import torch
 from pydantic import ValidationError
+from torch import nn
 
 from prunus.backbone.zoo import Backbone
 from prunus.config import MethodChoice, Recipe, Settings, Sharing
 from prunus.errors import RecipeError, UnknownNameError
+from prunus.granularity import AUTO
 from prunus.losses.sharing import PENALTIES
+from prunus.masks.layout import resolved
 from prunus.masks.network import MultiDomainNet
 from prunus.methods import (
     adapters,
@@ -117,6 +120,15 @@ def with_method(recipe: Recipe) -> Recipe:
     choice = MethodChoice.model_validate({"name": chosen.name, **chosen.options.model_dump()})
     sharing = Sharing(loss=chosen.sharing, weight=chosen.weight if chosen.sharing else None)
     return recipe.model_copy(update={"method": choice, "sharing": sharing, "granularity": None})
+
+
+def with_granularity(recipe: Recipe, network: nn.Module) -> Recipe:
+    """Write the granularity that "auto" stands for into a recipe that names its method."""
+    choice = recipe.method
+    if choice is None or choice.options.get("granularity") != AUTO:
+        return recipe
+    changed = {"name": choice.name, **choice.options, "granularity": resolved(AUTO, network)}
+    return recipe.model_copy(update={"method": MethodChoice.model_validate(changed)})
 
 
 def parse_options(choice: MethodChoice, granularity: str | None = None) -> Settings:

@@ -21,7 +21,7 @@ from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.layer_copies import DomainNorms
-from prunus.masks.layout import SwitchLayout, switch_layout
+from prunus.masks.layout import SwitchLayout, like_weight, switch_layout
 from prunus.masks.switches import Switches
 from prunus.methods.method import Method
 
@@ -53,9 +53,10 @@ class AffineSwitches(Switches):
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
         bits = self.bits(domain)
         k = self.coefficients_DK[domain].view(len(bits), -1)
+        weights = [frozen[f"{name}.weight"] for name in bits]
         return {
-            f"{name}.weight": affine(frozen[f"{name}.weight"], mask, row)
-            for (name, mask), row in zip(bits.items(), k, strict=True)
+            f"{name}.weight": affine(weight, like_weight(mask, weight), row)
+            for (name, mask), weight, row in zip(bits.items(), weights, k, strict=True)
         }
 
     @override

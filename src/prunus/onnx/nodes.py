@@ -9,8 +9,7 @@ multiplies no float16 numbers on x86 and so could not do it once, and the classi
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,17 +27,9 @@ from prunus.graph.operations import (
     Shape,
 )
 from prunus.onnx.graph import Attribute, OnnxGraph, OnnxNode
+from prunus.onnx.tokens import TOKEN_NODES
 from prunus.onnx.values import Values
-
-
-class TensorSource(Protocol):
-    """The source of an operation's tensors: kernels and what they are multiplied by are float32, others `real`."""
-
-    def get(self, number: int, role: str, shape: tuple[int, ...] | None = None) -> str | None:
-        """Return the name of a tensor, reshaped to `shape`; None if the operation has none of that role."""
-
-    def head(self, role: str) -> str:
-        """Return the name of the classifier's weight or bias."""
+from prunus.onnx.writer import TensorSource, Writer
 
 
 def write_graph(onnx: OnnxGraph, graph: Graph, shapes: Sequence[Shape], tensors: TensorSource, values: Values) -> None:
@@ -51,16 +42,8 @@ def write_graph(onnx: OnnxGraph, graph: Graph, shapes: Sequence[Shape], tensors:
     onnx.nodes.append(OnnxNode("Gemm", head, "logits", {"transB": 1}))
 
 
-@dataclass(frozen=True)
-class _Writer:
-    """Writes one operation; `source` and `target` are the shapes of its first input and of its result."""
-
-    onnx: OnnxGraph
-    tensors: TensorSource
-    values: Values
-    number: int
-    source: Shape
-    target: Shape
+class _Writer(Writer):
+    """Writes one operation on images."""
 
     def convolve(self, conv: Conv, inputs: Sequence[str]) -> str:
         settings: dict[str, Attribute] = {
@@ -177,4 +160,5 @@ NODES: dict[str, Callable[[_Writer, Any, Sequence[str]], str]] = {
     "append_zeros": _Writer.append_zeros,
     "pool": _Writer.pool,
     "mean": _Writer.mean,
+    **TOKEN_NODES,
 }

@@ -13,6 +13,7 @@ from prunus.integers.program import Program, lower
 from prunus.integers.steps import FloatStep
 from prunus.runtime import _native
 from prunus.runtime.native_steps import INTEGER_STEPS, set_heads
+from prunus.runtime.native_tokens import TOKEN_STEPS, tensors_of
 
 
 class NativeEngine:
@@ -89,10 +90,6 @@ def check_kernels(name: str) -> None:
         raise UnknownNameError("engine", name, [*known, "numpy"])
 
 
-def _tensors(bundle: Bundle, number: int, role: str) -> list[Floats | None]:
-    return [bundle.tensor(domain, number, role) for domain in bundle.domains]
-
-
 def _add_convolution(program: _native.Program, bundle: Bundle, number: int, conv: Conv) -> None:
     kept, kernels = bundle.stored(conv.layer)
     if kernels.dtype == np.int8:
@@ -106,12 +103,12 @@ def _add_convolution(program: _native.Program, bundle: Bundle, number: int, conv
 
 
 def _add_affine(program: _native.Program, bundle: Bundle, number: int, affine: Affine) -> None:
-    scales, biases = (_tensors(bundle, number, role) for role in ("scale", "bias"))
+    scales, biases = (tensors_of(bundle, number, role) for role in ("scale", "bias"))
     program.add_affine(affine.inputs[0], affine.activation, affine.slope, scales, biases)
 
 
 def _add_layer_norm(program: _native.Program, bundle: Bundle, number: int, norm: LayerNorm) -> None:
-    scales, biases = (_tensors(bundle, number, role) for role in ("scale", "bias"))
+    scales, biases = (tensors_of(bundle, number, role) for role in ("scale", "bias"))
     program.add_layer_norm(norm.inputs[0], norm.eps, scales, biases)
 
 
@@ -130,4 +127,5 @@ STEPS: dict[str, Callable[[_native.Program, Bundle, int, Any], None]] = {
     "append_zeros": lambda program, bundle, number, append: program.add_join(append.inputs),
     "pool": _add_pool,
     "mean": lambda program, bundle, number, mean: program.add_mean(mean.inputs[0]),
+    **TOKEN_STEPS,
 }

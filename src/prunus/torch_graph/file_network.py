@@ -61,11 +61,22 @@ class FileNetwork(nn.Module):
         self.graph = bundle.manifest.graph
         self.convs = nn.ModuleDict()
         self.norms = nn.ModuleDict()
+        self.fixed: dict[tuple[int, str], str] = {}  # tensors that no domain learns: operation and role -> buffer
         for number, operation in enumerate(self.graph):
             if isinstance(operation, Conv):
                 self._add_convolution(operation)
+            elif not isinstance(operation, (Affine, LayerNorm)):
+                self._add_tensors(number, operation)
             if (norm := _norm(bundle, number)) is not None:
                 self.norms[str(number)] = norm
+
+    def _add_tensors(self, number: int, operation: Operation) -> None:
+        """Keep the other tensors of an operation, such as position embeddings, as the first domain has them."""
+        for role in operation.tensors(self.bundle.manifest.shapes[operation.inputs[0]][0]):
+            tensor = self.bundle.tensor(self.bundle.domains[0], number, role)
+            if tensor is not None:
+                self.fixed[number, role] = f"fixed_{number}_{role}"
+                self.register_buffer(self.fixed[number, role], torch.from_numpy(tensor.copy()))
 
     def _add_convolution(self, operation: Conv) -> None:
         key = conv_key(operation.layer)
@@ -96,7 +107,8 @@ class FileNetwork(nn.Module):
     def _compute(self, number: int, operation: Operation, inputs: Sequence[Tensor]) -> Tensor:
         key = str(number)
         if not isinstance(operation, (Conv, Affine, LayerNorm)):
-            return compute(operation, inputs, {})
+            own = {role: self.get_buffer(name) for (at, role), name in self.fixed.items() if at == number}
+            return compute(operation, inputs, own)
         result = inputs[0]
         if isinstance(operation, Conv):
             if _same_pads(operation) is None:
@@ -130,8 +142,10 @@ class FileNetwork(nn.Module):
         return tensors
 
     def folded(self, tensors: Mapping[str, Tensor]) -> dict[tuple[int, str], Doubles]:
-        """Return the scales and biases that this network's norms become: (number of the operation, role) -> (C,)."""
-        found: dict[tuple[int, str], Doubles] = {}
+        """Return what this network's norms and fixed tensors become: (number of the operation, role) -> tensor."""
+        found: dict[tuple[int, str], Doubles] = {
+            key: tensors[name].detach().double().cpu().numpy() for key, name in self.fixed.items()
+        }
         for key, norm in self.norms.items():
             own = {name: tensors[f"norms.{key}.{name}"].detach().double().cpu().numpy() for name in norm.state_dict()}
             found |= {(int(key), role): tensor for role, tensor in _folded(norm, own).items()}

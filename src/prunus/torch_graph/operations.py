@@ -8,7 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from prunus.graph.operations import Activated, ActivationName, Conv, LayerNorm, Operation, Pool
+from prunus.graph.operations import (
+    Activated,
+    ActivationName,
+    AffineMap,
+    Attention,
+    Conv,
+    JoinPixels,
+    LayerNorm,
+    Operation,
+    Pool,
+    Rearrange,
+)
 
 Inputs = Sequence[Tensor]
 Tensors = Mapping[str, Tensor]  # of one domain, by role; a convolution's weight too
@@ -83,6 +94,45 @@ def _sums(x: Tensor, pool: Pool) -> Tensor:
     return F.avg_pool2d(x, pool.kernel, pool.stride, divisor_override=1)
 
 
+def _affine_map(operation: AffineMap, inputs: Inputs, tensors: Tensors) -> Tensor:
+    return inputs[0] * tensors.get("scale", torch.ones(())) + tensors.get("bias", torch.zeros(()))
+
+
+def _join_pixels(operation: JoinPixels, inputs: Inputs, tensors: Tensors) -> Tensor:
+    parts = [x.flatten(2) for x in inputs]
+    if operation.count:
+        nothing = parts[0].new_zeros(parts[0].shape[1], operation.count)
+        parts.insert(0, tensors.get("tokens", nothing).expand(len(parts[0]), -1, -1))
+    return torch.cat(parts, 2)[..., None]
+
+
+def _rearrange(operation: Rearrange, inputs: Inputs, tensors: Tensors) -> Tensor:
+    flat = inputs[0].flatten(1).contiguous()
+    sizes, strides = (len(flat), *operation.sizes), (flat.stride(0), *operation.strides)
+    return flat.as_strided(sizes, strides, operation.offset + flat.storage_offset()).reshape(-1, *operation.target)
+
+
+def _attention(attention: Attention, inputs: Inputs, tensors: Tensors) -> Tensor:
+    """Compute all heads and windows at once, by torch's own function."""
+    sides = inputs[0].shape[2:]
+    dims = (attention.dims[0], attention.dims[0], attention.dims[1])
+    windows = None if attention.window is None else torch.from_numpy(attention.windows(sides))
+    parts = []
+    for x, first, step, dim in zip(inputs, attention.first, attention.step, dims, strict=True):
+        channels = first + step * torch.arange(attention.heads)[:, None] + torch.arange(dim)
+        pixels = x.flatten(2)[:, channels].movedim(2, -1)  # images, heads, pixels, dim
+        parts.append(pixels[:, :, None] if windows is None else pixels[:, :, windows])
+    bias = tensors["bias"][:, None] if "bias" in tensors else parts[0].new_zeros(1, 1, 1, 1)
+    if windows is not None and attention.apart:
+        regions = torch.from_numpy(attention.regions(sides)).to(bias.device)
+        bias = bias + attention.apart * (regions[:, :, None] != regions[:, None, :]).to(bias.dtype)
+    means = F.scaled_dot_product_attention(*parts, attn_mask=bias, scale=attention.scale)
+    flat = means.flatten(2, 3)  # images, heads, pixels in the order of the windows, dim
+    if windows is not None:
+        flat = flat[:, :, windows.flatten().argsort()]
+    return flat.movedim(-1, 2).reshape(len(flat), -1, *sides)
+
+
 TORCH: dict[str, Callable[[Any, Inputs, Tensors], Tensor]] = {
     "conv": _convolve,
     "affine": _affine,
@@ -93,4 +143,8 @@ TORCH: dict[str, Callable[[Any, Inputs, Tensors], Tensor]] = {
     "append_zeros": lambda operation, inputs, tensors: F.pad(inputs[0], (0, 0, 0, 0, 0, operation.count)),
     "pool": _pool,
     "mean": lambda operation, inputs, tensors: inputs[0].mean((2, 3), keepdim=True),
+    "affine_map": _affine_map,
+    "join_pixels": _join_pixels,
+    "rearrange": _rearrange,
+    "attention": _attention,
 }

@@ -61,7 +61,7 @@ def make_growth_keeper(
     share = recipe.budget.only_kernels
     if share is None or len(net.domains) > 1:
         raise RecipeError("a model file can grow for one new domain, by a share of its kernels; set budget to a share")
-    if options.granularity != "kernel":
+    if options.granularity not in ("auto", "kernel"):
         raise RecipeError('a model file grows by single kernels; remove granularity, or set method.weights = "frozen"')
     assert isinstance(backbone.network, FileNetwork)
     dense = sum(conv.dense_kernels for conv in backbone.network.bundle.manifest.convs.values())
@@ -86,7 +86,7 @@ def _keeper(
         except BackboneError as error:
             if recipe.budget.bytes is not None:
                 raise RecipeError(f"budget.bytes needs a network that a model file can hold: {error}") from None
-            return MaskMeter(pool.layout, backbone.probe.positions)
+            return MaskMeter(pool.layout, backbone.probe.positions, backbone.probe.product_macs)
 
     costs = switch_costs(pool.layout, backbone.probe.positions, len(net.domains), recipe.dtype, net.device)
     limits = limits_of(recipe.budget, net.domains, dense_costs(backbone))

@@ -26,7 +26,7 @@ from prunus.recipes import TRAINED_FIRST, with_absolute_paths
 from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer, Observers
 from prunus.training.planning import Plan, plan_either, plan_resume, plan_start, stored_recipe
-from prunus.training.setup import RecipeTraining, load_kept_backbone
+from prunus.training.setup import RecipeTraining, as_trained, load_kept_backbone
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
     keeps_best = not folder.recipe.exists() or stored_recipe(folder, None).training.keep == "best"
     checkpoint = read_kept(folder, keeps_best)
     recipe = stored_recipe(folder, checkpoint)
-    backbone = load_kept_backbone(folder, recipe)
+    backbone = as_trained(load_kept_backbone(folder, recipe), checkpoint)
     check_same("backbone", checkpoint.identity.backbone, fingerprint(backbone.network))
     chosen = choose_method(recipe)
     net = adapt(backbone, checkpoint.identity.classes, chosen.name, recipe.seed, chosen.options)

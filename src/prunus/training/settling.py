@@ -8,9 +8,10 @@ change the kernels, so it is trained for longer.
 import math
 from collections.abc import Sequence
 
-from prunus.config import Recipe, Training
+from prunus.config import MethodChoice, Recipe, Training
 from prunus.data.schedule import num_steps
 from prunus.errors import RecipeError
+from prunus.granularity import AUTO
 
 USUAL_IMAGES = 4000
 USUAL_EPOCHS = 15
@@ -40,8 +41,12 @@ def settled(recipe: Recipe, sizes: Sequence[int]) -> Recipe:
 
 
 def settled_like(recipe: Recipe, trained: Recipe) -> Recipe:
-    """Return a recipe with the numbers that were chosen for a run of it."""
+    """Return a recipe with what was chosen for a run of it."""
     training = recipe.training
+    ours, theirs = recipe.method, trained.method
+    if ours and theirs and ours.options.get("granularity") == AUTO and "granularity" in theirs.options:
+        content = {"name": ours.name, **ours.options, "granularity": theirs.options["granularity"]}
+        recipe = recipe.model_copy(update={"method": MethodChoice.model_validate(content)})
     return _with(recipe, training.epochs or trained.training.epochs, training.switch_lr or trained.training.switch_lr)
 
 

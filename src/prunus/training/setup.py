@@ -1,5 +1,6 @@
 """Prepare a recipe for the training loop: data, network, identity and logs."""
 
+import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
+from torch import nn
 
 from prunus.adding.start import start_from_nearest
 from prunus.amounts import plural
+from prunus.backbone.held import hold_linears
 from prunus.backbone.own.registry import GROUP
 from prunus.backbone.weights import fingerprint, write_weights
 from prunus.backbone.zoo import Backbone, load_backbone
@@ -28,9 +31,10 @@ from prunus.images import Preprocess
 from prunus.learning.arithmetic import prepare_determinism
 from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner, copy_state, network_state
+from prunus.masks.layout import is_switched
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.pool import PooledSwitches
-from prunus.methods.table import adapt, choose_method
+from prunus.methods.table import adapt, choose_method, with_granularity
 from prunus.parallel.processes import Processes
 from prunus.run_folder import RunFolder
 from prunus.training.findings import ScheduleWatch, limit_of
@@ -58,13 +62,14 @@ class RecipeTraining:
         training = self.recipe.training
         domains = [open_domain(choice, training.validation_share) for choice in self.recipe.domains]
         recipe = settled(self.recipe, [len(domain.split(training.splits)) for domain in domains])
-        replace(self, recipe=recipe)._run(domains, start)
+        prepare_determinism(training)
+        backbone = replace(self, recipe=recipe)._backbone()
+        backbone = as_trained(backbone, start) if start else backbone
+        replace(self, recipe=with_granularity(recipe, backbone.network))._run(backbone, domains, start)
 
-    def _run(self, domains: Sequence[Domain], start: Checkpoint | None) -> None:
-        """Load the data, build the network and train it."""
+    def _run(self, backbone: Backbone, domains: Sequence[Domain], start: Checkpoint | None) -> None:
+        """Load the data, adapt the network and train it."""
         recipe = self.recipe
-        prepare_determinism(recipe.training)
-        backbone = self._backbone()
         with self.processes.leader_first() if self.use_cache else nullcontext():  # which decodes for a whole machine
             data = [self._load(backbone, *pair) for pair in zip(domains, recipe.domains, strict=True)]
         self._check_validation(data)
@@ -180,6 +185,24 @@ def load_kept_backbone(folder: RunFolder, recipe: Recipe) -> Backbone:
             f"{folder.path} was trained with the own network {name!r}, which is not registered here; in Python pass "
             f"backbone=MODULE, or install a package that registers it (entry point {name!r} of the group {GROUP})"
         ) from error
+
+
+def as_trained(backbone: Backbone, checkpoint: Checkpoint) -> Backbone:
+    """Return the network of a run with the switches that the run has.
+
+    Runs of earlier versions have none on linear layers.
+    """
+    recipe, classes = checkpoint.identity.recipe, checkpoint.identity.classes
+    if not any(is_switched(module) for module in backbone.network.modules() if isinstance(module, nn.Linear)):
+        return backbone
+    chosen = choose_method(recipe)
+    ours = network_state(adapt(backbone, classes, chosen.name, recipe.seed, chosen.options))
+    fits = all(name in checkpoint.tensors and checkpoint.tensors[name].shape == t.shape for name, t in ours.items())
+    if fits:
+        return backbone
+    network = copy.deepcopy(backbone.network)
+    hold_linears(network)
+    return replace(backbone, network=network)
 
 
 def start_from(path: Path, net: MultiDomainNet, identity: Identity) -> None:

@@ -157,7 +157,7 @@ def test_an_installed_package_is_imported_when_its_network_is_needed(
     assert "leaf_package" not in sys.modules
     assert load_backbone(BackboneChoice(name="leaf_net")).probe.num_features == 12
     row = prunus.zoo()[-1]
-    assert (row.name, row.input_size, row.conv_weights, row.weights) == (
+    assert (row.name, row.input_size, row.kernel_weights, row.weights) == (
         "leaf_net",
         16,
         9 * 120,

@@ -16,6 +16,7 @@ from prunus.backbone.own.registry import OwnBackbone
 from prunus.errors import BackboneError
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.InstanceNorm2d)
+SWITCHED = (nn.Conv2d, nn.Linear)
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}  # of torch
 CLASSIFIERS = frozenset(
     {"classifier", "fc", "logits", "last_linear"}
@@ -66,8 +67,8 @@ def _layer_problems(network: nn.Module) -> Iterator[str]:
         for hook in module._forward_pre_hooks.values():
             if type(hook).__name__ in OLD_PARAMETRIZATIONS:
                 yield _changes_weights(name, f"torch.nn.utils.{OLD_PARAMETRIZATIONS[type(hook).__name__]}(layer)")
-    if not any(isinstance(module, nn.Conv2d) for module in network.modules()):
-        yield "has no 2-D convolution to switch; pass a convolutional network"
+    if not any(isinstance(module, SWITCHED) for module in network.modules()):
+        yield "has no 2-D convolution or linear layer to switch; pass another network"
     for key, value in network.state_dict().items():
         if not isinstance(value, Tensor):
             yield f"keeps {key!r}, which is no tensor, in its state, and runs keep tensors only; remove get_extra_state"
@@ -115,10 +116,10 @@ def check_pass(name: str, network: nn.Module, size: int) -> None:
                 f"backbone {name!r} runs the norm {layer!r} {count} times in one pass, and its statistics can only fit "
                 "one place; give each place a norm of its own"
             )
-    if not any(isinstance(call.module, nn.Conv2d) for call in leaves):
+    if not any(isinstance(call.module, SWITCHED) for call in leaves):
         raise BackboneError(
-            f"backbone {name!r} runs none of its convolutions as layers, so none can be switched; call the layers "
-            "themselves, not torch.nn.functional.conv2d with their weights"
+            f"backbone {name!r} runs none of its convolutions and linear layers as layers, so none can be switched; "
+            "call the layers themselves, not functions of torch with their weights"
         )
     _refuse_classifier(name, leaves, features)
 
@@ -141,7 +142,7 @@ def _refuse_classifier(name: str, leaves: Sequence[_Call], features: Tensor) -> 
             "domain gets one of its own; put torch.nn.Identity() in its place, "
             "or after it if it belongs to the features"
         )
-    weighted = [call for call in leaves if isinstance(call.module, (nn.Conv2d, nn.Linear))][-1]  # there is one
+    weighted = [call for call in leaves if isinstance(call.module, SWITCHED)][-1]  # there is one
     if isinstance(weighted.module, nn.Conv2d) and CLASSIFIERS & set(weighted.layer.split(".")):
         raise BackboneError(
             f"backbone {name!r} ends with the convolution {weighted.layer!r}, a classifier by its name, and every "

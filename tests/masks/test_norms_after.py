@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from prunus.backbone.norms_after import norms_after
+from prunus.masks.norms_after import norms_after
 
 
 class _Layers(nn.Module):

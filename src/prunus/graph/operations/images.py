@@ -1,95 +1,19 @@
-"""The operations of a network's graph, as plain data.
-
-A value is what an operation computes from one image: channels x height x width. Value 0 is the image, operation k
-(counted from 0) computes value k + 1, and the last value, flattened, holds the features that a domain's classifier
-reads. Numbers such as weights are not stored here: an operation names the tensors it needs by role (`tensors`), and
-a network or a model file holds them.
-
-To add an operation, declare its class here and add it to `OPERATIONS`. Then add a row to five tables: `RULES` of
-`lowering/table.py`, `TORCH` of `torch_graph/operations.py`, `NUMPY` of `graph/compute.py`, `STEPS` of
-`runtime/native_engine.py` and `NODES` of `onnx/nodes.py`. In 8-bit files it then computes with floats, until it has a
-row in `RULES` of `bundle/eight_bits/rules.py` and in `INTEGER` of `integers/program.py`.
-"""
+"""Operations on images: convolutions, norms, sums, products, joins and pools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, ValidationError
+from pydantic import Field
 from typing_extensions import override
 
 from prunus.arrays import Doubles
 from prunus.errors import BundleError
-from prunus.graph.limits import MAX_LAYER_NAME, MAX_NUMBERS, MAX_OPERATIONS, MAX_SIDE
+from prunus.graph.limits import MAX_LAYER_NAME, MAX_NUMBERS
+from prunus.graph.operations.base import Activated, Amount, ChannelRule, Operation, Pads, Pair, Shape, Side, Value
 from prunus.graph.windows import Sides, pixels_per_window, window_count, window_count_ceil
-
-Shape = tuple[int, int, int]  # channels, height, width
-Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
-Amount = Annotated[int, Field(ge=0, le=MAX_SIDE)]
-Value = Annotated[int, Field(ge=0, le=MAX_OPERATIONS)]
-Pair = tuple[Side, Side]
-Pads = tuple[Amount, Amount, Amount, Amount]  # top, left, bottom, right
-
-ActivationName = Literal[
-    "none",
-    "relu",
-    "relu6",
-    "leaky_relu",
-    "elu",
-    "silu",
-    "gelu",
-    "gelu_tanh",
-    "mish",
-    "hard_swish",
-    "hard_sigmoid",
-    "sigmoid",
-    "tanh",
-]
-
-# how the channels of a result come from those of the inputs: each from the same channel of every input, from all
-# channels of the input, from a convolution's kernels, one input after the other, or followed by channels of zeros
-ChannelRule = Literal["channelwise", "mixed", "convolved", "joined", "appended"]
-
-
-class Operation(BaseModel):
-    """One operation of a graph; frozen, and a key that it does not know means another format."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    channel_rule: ClassVar[ChannelRule] = "mixed"  # always right: no channel is removed
-    absorbs_zero: ClassVar[bool] = False  # a channel that is zero in one input is zero in the result
-
-    inputs: tuple[Value, ...]
-    op: str
-
-    def tensors(self, channels: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the tensors it may have, by role; `channels` are those of its first input.
-
-        A missing scale is 1; any other missing tensor is 0.
-        """
-        return {}
-
-    def shape(self, inputs: Sequence[Shape]) -> Shape:
-        """Return the shape of the result, or refuse inputs that do not fit."""
-        if any(shape != inputs[0] for shape in inputs):
-            raise BundleError(f"joins values of different shapes: {list(inputs)}")
-        return inputs[0]
-
-    def keeps_constants(self) -> bool:
-        """Return whether channels that are the same at every pixel stay so; if not, only channels of zeros do."""
-        return True
-
-    def on_uniform_images(self) -> Operation:
-        """Return the operation that does the same to channels of one pixel."""
-        return self
-
-
-class Activated(Operation):
-    """An operation that ends in an activation; `slope` is leaky_relu's slope below zero, and elu's alpha."""
-
-    activation: ActivationName = "none"
-    slope: float = 0.0
 
 
 class Conv(Activated):
@@ -311,31 +235,3 @@ def check_pads(source: Shape, pads: Pads) -> None:
     top, left, bottom, right = pads
     if channels * (height + top + bottom) * (width + left + right) > MAX_NUMBERS:
         raise BundleError(f"has impossible pads {pads}")
-
-
-def operation_name(kind: type[Operation]) -> str:
-    """Return the name of an operation in a graph."""
-    return str(get_args(kind.model_fields["op"].annotation)[0])
-
-
-OPERATIONS: dict[str, type[Operation]] = {
-    operation_name(kind): kind for kind in (Conv, Affine, LayerNorm, Add, Mul, Cat, AppendZeros, Pool, Mean)
-}
-
-
-def parse_operation(content: object) -> Operation:
-    """Look up an operation by its name and check its fields."""
-    if isinstance(content, Operation):
-        return content
-    name = content.get("op") if isinstance(content, dict) else None
-    if not isinstance(name, str) or name not in OPERATIONS:
-        raise ValueError(f"unknown operation {str(name)[:100]!r}; known: {', '.join(OPERATIONS)}")
-    try:
-        return OPERATIONS[name].model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        location = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{name} {location}: {first['msg']}") from None
-
-
-Graph = tuple[Annotated[SerializeAsAny[Operation], BeforeValidator(parse_operation)], ...]

@@ -1,0 +1,75 @@
+// Steps over tokens: the pixels of a value, usually in one column.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "program.hpp"
+
+namespace prunus {
+
+// scale * x + bias, with numbers for every channel and pixel. They are copied, because planes have other sizes.
+class AffineMapStep : public Step {
+ public:
+  explicit AffineMapStep(int domains) : scale_(domains), bias_(domains) {}
+  // Either may be null; they hold the pixels of a shape without gaps.
+  void set_domain(int domain, const Shape& shape, const float* scale, const float* bias);
+  void run(const Run& run) const override;
+
+ private:
+  std::vector<AlignedBuffer> scale_, bias_;
+};
+
+// The pixels of all inputs as one column, after some that do not depend on the image.
+class JoinPixelsStep : public Step {
+ public:
+  JoinPixelsStep(int domains, int count) : tokens_(domains), count_(count) {}
+  // [channel][token], or null for zeros; must outlive the step.
+  void set_domain(int domain, const float* tokens) { tokens_.at(domain) = tokens; }
+  void run(const Run& run) const override;
+
+ private:
+  std::vector<const float*> tokens_;
+  int count_;
+};
+
+// Copies numbers in another order.
+class RearrangeStep : public Step {
+ public:
+  struct Axis {
+    ptrdiff_t size, stride;
+  };
+  // Throws if a number that is not in the input would be read.
+  RearrangeStep(const Shape& from, const Shape& to, const std::vector<Axis>& axes, ptrdiff_t offset);
+  void run(const Run& run) const override;
+
+ private:
+  std::vector<uint32_t> source_;  // per number of the result: its float within the input
+};
+
+struct AttentionSpec {
+  int heads, dim, width;  // width: channels of a head in v and in the result
+  int first[3], step[3];  // of the channels of q, k and v
+  float scale, apart;
+};
+
+class AttentionStep : public Step {
+ public:
+  // `windows` holds the pixels of every window, and `regions` theirs; both are empty without windows.
+  AttentionStep(const AttentionSpec& spec, const Shape& q, const Shape& k, int domains, std::vector<int> windows,
+                const std::vector<uint8_t>& regions, int window_pixels);
+  // [head][query][key], or null. It is copied with one query per lane.
+  void set_domain(int domain, const float* bias);
+  void run(const Run& run) const override;
+
+ private:
+  void attend(const Run& run, ptrdiff_t image, ptrdiff_t window, int head, int worker) const;
+  ptrdiff_t padded() const { return (queries_ + kBlock - 1) / kBlock * kBlock; }
+
+  AttentionSpec spec_;
+  int queries_, keys_;
+  std::vector<int> windows_;
+  std::vector<AlignedBuffer> regions_;  // per window; empty if no border matters
+  std::vector<AlignedBuffer> bias_;     // per domain: [head][key][query]
+};
+
+}  // namespace prunus

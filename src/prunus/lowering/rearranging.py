@@ -1,0 +1,80 @@
+"""Calls that only move numbers: they change which numbers a tensor shows, and add nothing to a graph."""
+
+import operator
+from math import prod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+
+from prunus.lowering.activations import Key
+from prunus.lowering.builder import GraphBuilder, Rule, called
+from prunus.lowering.views import View, in_order
+
+# reshapes keep the order of the numbers, and all of them
+RESHAPES: tuple[Key, ...] = (
+    *(torch.flatten, torch.reshape, torch.squeeze, torch.unsqueeze, torch.unflatten, nn.Flatten, nn.Unflatten),
+    *("flatten", "view", "reshape", "squeeze", "unsqueeze", "unflatten", "view_as", "reshape_as"),
+)
+MOVES: tuple[Key, ...] = (
+    *(
+        torch.permute,
+        torch.transpose,
+        torch.swapaxes,
+        torch.movedim,
+        torch.narrow,
+        torch.select,
+        torch.roll,
+        torch.flip,
+    ),
+    *(torch.chunk, torch.split, torch.tensor_split, torch.unbind, torch.index_select, torch.flip),
+    *(F.pixel_shuffle, F.pixel_unshuffle, F.channel_shuffle, nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle),
+    *("permute", "transpose", "swapaxes", "movedim", "narrow", "select", "roll", "flip", "chunk", "split", "t"),
+    *("tensor_split", "unbind", "index_select", "expand", "expand_as", "repeat", "__getitem__", "broadcast_to"),
+    *(getattr, "repeat_interleave", torch.repeat_interleave, torch.tile, "tile"),
+)
+
+
+def reshape(builder: GraphBuilder, node: fx.Node) -> View | None:
+    """Give a view another shape."""
+    name = builder.first(node)
+    view = builder.values[name]
+    if not isinstance(view, View) or getattr(node.args[0], "name", "") != name:
+        return None
+    positions = None if view.positions is None else view.positions.reshape(builder.traced.shapes[node.name])
+    return View(view.value, positions, view.factor)
+
+
+def move(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None:
+    """Let torch move the positions of a view's numbers."""
+    name = builder.first(node)
+    view = builder.values[name]
+    if not isinstance(view, View):
+        return None
+    positions = view.over(builder.traced.shapes[name])
+    args, kwargs = builder.arguments(node, 0)
+    args, kwargs = fx.node.map_arg((args, kwargs), lambda read: positions if read.name == name else read)
+    result = called(builder.traced, node)(*args, **kwargs)
+    if isinstance(result, Tensor):
+        return _shown(builder, view, result)
+    return tuple(_shown(builder, view, part) for part in result)
+
+
+def _shown(builder: GraphBuilder, view: View, positions: Tensor) -> View:
+    is_whole = positions.numel() == prod(builder.value_shapes[view.value])
+    return View(view.value, in_order(positions) if is_whole else positions, view.factor)
+
+
+def item(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None:
+    """Take one of several results, or a part of a tensor."""
+    parts = builder.values[builder.first(node)]
+    if isinstance(parts, tuple) and isinstance(node.args[1], int):
+        return parts[node.args[1]]
+    return move(builder, node)
+
+
+REARRANGING: dict[Key, Rule] = {
+    **dict.fromkeys(RESHAPES, reshape),
+    **dict.fromkeys(MOVES, move),
+    operator.getitem: item,
+}
