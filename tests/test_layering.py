@@ -17,7 +17,16 @@ from prunus.methods.table import METHODS
 
 ROOT = Path(prunus.__file__).parent
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
-OPEN = {"amounts", "arrays", "errors", "files", "names", "reading", "version"}  # every room may import these
+OPEN = {
+    "amounts",
+    "arrays",
+    "errors",
+    "files",
+    "names",
+    "reading",
+    "uncertainty",
+    "version",
+}  # every room may import these
 MOST_FILES = 12
 CROWDED = {"methods", "onnx", "verbs"}  # one file per command or method; onnx: to be divided
 
@@ -46,6 +55,7 @@ sealed:
 recipes: benchmarks catalog config presets
 bundle: graph images
 probabilities: images
+uncertainty:
 torch_graph: bundle graph
 editing: bundle config graph images
 backbone: bundle config editing images samples torch_graph

@@ -81,6 +81,10 @@ def test_every_domain_has_its_own_accuracy_and_costs() -> None:
     assert (first.macs, second.macs) == (MACS["a"], MACS["b"])
     assert first.macs_ratio == pytest.approx(MACS["a"] / DENSE_MACS)
     assert results.mean_accuracy == 0.625
+    assert first.accuracy_interval == pytest.approx((0.3006, 0.9544), abs=1e-4)  # 3 of 4
+    assert results.mean_accuracy_interval is not None
+    low, high = results.mean_accuracy_interval
+    assert 0.2 < low < 0.625 < high < 0.95
 
 
 def test_what_was_measured_is_named() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunus.measure.comparison import Comparison, ComparisonRow, front, over_seeds, pareto_front
+from prunus.measure.comparison import Comparison, ComparisonRow, front, near_best, over_seeds, pareto_front
 from tests.makers.comparison_rows import ROW
 
 shares = st.floats(0, 1)
@@ -88,3 +88,25 @@ def test_a_budget_is_kept_if_it_is_with_every_seed() -> None:
     assert over_seeds({0: kept, 1: kept}).budget_kept is True
     assert over_seeds({0: kept, 1: missed}).is_over_budget
     assert over_seeds({0: ROW, 1: ROW}).budget_kept is None
+
+
+def test_seeds_that_differ_make_the_interval_of_their_mean_wider() -> None:
+    interval = {"accuracy_intervals": {"birds": (0.85, 0.94)}, "mean_accuracy_interval": (0.85, 0.94)}
+    same = [ROW.model_copy(update=interval) for _ in range(3)]
+    other = [
+        row.model_copy(update={"mean_accuracy": 0.9 + shift, "accuracies": {"birds": 0.9 + shift}})
+        for row, shift in zip(same, (-0.02, 0.0, 0.02), strict=True)
+    ]
+    first, second = (over_seeds(dict(enumerate(rows))) for rows in (same, other))
+    assert first.mean_accuracy_interval == pytest.approx((0.85, 0.94))
+    assert first.accuracy_intervals["birds"] == pytest.approx((0.85, 0.94))
+    assert second.mean_accuracy_interval is not None
+    assert second.mean_accuracy_interval[0] < 0.84
+    assert over_seeds({0: ROW, 1: ROW}).mean_accuracy_interval is None  # of an earlier version
+
+
+def test_rows_are_near_the_best_only_if_intervals_are_known() -> None:
+    best = ROW.model_copy(update={"mean_accuracy_interval": (0.88, 0.92)})
+    lower = best.model_copy(update={"mean_accuracy": 0.88, "mean_accuracy_interval": (0.86, 0.90)})
+    assert near_best([lower, best, ROW.model_copy(update={"mean_accuracy": 0.89})]) == [0]
+    assert near_best([ROW, ROW]) == near_best([]) == []

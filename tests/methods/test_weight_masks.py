@@ -3,8 +3,14 @@
 import pytest
 import torch
 
+from prunus.backbone.zoo import load_backbone
+from prunus.config import BackboneChoice
+from prunus.learning.learner import Batch, Learner
 from prunus.masks.layout import convolutions
-from prunus.methods.weight_masks import affine
+from prunus.masks.network import MultiDomainNet
+from prunus.methods.table import adapt
+from prunus.methods.weight_masks import AffineSwitches, affine
+from prunus.recipes import parse_recipe
 from tests.makers.method_costs import nine_domain_costs, wrn28
 
 
@@ -29,3 +35,40 @@ def test_the_fourth_coefficient_scales_the_masked_weights() -> None:
     mask = torch.tensor([1.0, 0.0])
     assert affine(weight, mask, torch.tensor([1.0, 10.0, 100.0])).tolist() == [112.0, 13.0]
     assert affine(weight, mask, torch.tensor([1.0, 10.0, 100.0, 1000.0])).tolist() == [2112.0, 13.0]
+
+
+def _trained(method: str, steps: int) -> tuple[AffineSwitches, MultiDomainNet]:
+    backbone = load_backbone(BackboneChoice(name="wrn14_2"))
+    net = adapt(backbone, {"a": ["x", "y"]}, method)
+    content = {"preset": "paper", "backbone": "wrn14_2", "domains": ["a"], "method": method}
+    learner = Learner(net, parse_recipe(content | {"training": {"lr": 0.05, "switch_lr": 1e-4}}))
+    for step in range(steps):
+        labels = torch.arange(8) % 2
+        noise = torch.randn(8, 3, 32, 32, generator=torch.Generator().manual_seed(step))
+        learner.step([Batch(0, noise + labels[:, None, None, None], labels)])
+    switches = net.adapters[0]
+    assert isinstance(switches, AffineSwitches)
+    return switches, net
+
+
+@pytest.mark.parametrize("method", ["weight_transform", "affine_masks"])
+def test_masks_and_coefficients_change_the_weights_within_a_few_steps(method: str) -> None:
+    start, before = _trained(method, 0)
+    learned, after = _trained(method, 12)
+    assert bool(start.masks().all())  # the backbone
+    assert 0.1 < float(learned.masks().float().mean()) < 0.9
+    moved = (learned.coefficients_DK - start.coefficients_DK).detach().abs().mean()
+    assert float(moved) > 2e-3
+    for name, weight in after.tensors("a").items():
+        if name.endswith("conv1.weight"):
+            # more than norms could undo: the direction of every filter has changed
+            filters, frozen = weight.detach().flatten(1), before.tensors("a")[name].detach().flatten(1)
+            assert float(torch.cosine_similarity(filters, frozen).mean()) < 0.999
+
+
+def test_scores_start_as_published_so_that_a_few_steps_decide_a_bit() -> None:
+    switches, _ = _trained("weight_transform", 0)
+    scores = switches.scores_DM.detach()
+    assert switches.threshold == 0
+    assert 1e-4 <= float(scores.min()) < 1.1e-4
+    assert 1.9e-4 < float(scores.max()) <= 2e-4

@@ -166,3 +166,19 @@ def test_the_source_is_marked_in_the_header(comparison: Comparison) -> None:
     assert to_markdown(marked).startswith("| method | FLOP | Params | a_b | s (source) | mean |")
     assert to_csv(marked) == to_csv(comparison)  # a column has the name of its domain
     assert "(source)" not in to_markdown(comparison)
+
+
+def test_means_that_chance_could_make_the_best_one_are_marked(comparison: Comparison) -> None:
+    best = comparison.rows[1].model_copy(
+        update={"mean_accuracy": 0.8, "mean_accuracy_interval": (0.77, 0.83), "images": {"a_b": 400, "s": 600}}
+    )
+    near = best.model_copy(update={"mean_accuracy": 0.77, "mean_accuracy_interval": (0.74, 0.80)})
+    worse = best.model_copy(update={"mean_accuracy": 0.7, "mean_accuracy_interval": (0.67, 0.73)})
+    marked = comparison.model_copy(update={"rows": (worse, best, near)})
+    lines = to_markdown(marked).splitlines()
+    assert [line.split("|")[6].strip() for line in lines[2:5]] == ["70.0", "80.0", "77.0≈"]
+    assert lines[-1].startswith("≈ not told apart from the best mean: the 95 % interval of the difference on 1,000 im")
+    assert r"77.0$\approx$" in to_latex(marked)
+    row = list(csv.DictReader(io.StringIO(to_csv(marked))))[2]
+    assert (row["images"], row["mean_accuracy_low"], row["mean_accuracy_high"]) == ("1000", "0.74", "0.8")
+    assert "≈" not in to_markdown(comparison)  # of an earlier version

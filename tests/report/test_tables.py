@@ -195,3 +195,13 @@ def test_the_source_is_marked_and_counted_once() -> None:
     assert "(source)" not in apart
     assert "share including an unpruned source domain: 150.0 %" in apart
     assert "mean including an unpruned source domain: 70.0 %" in apart
+
+
+def test_accuracies_are_shown_with_their_interval_and_the_number_of_images() -> None:
+    content = results(mean_accuracy_interval=(0.77, 0.84))
+    for domain in content["domains"].values():
+        domain |= {"images": 200, "accuracy_interval": (domain["accuracy"] - 0.05, domain["accuracy"] + 0.03)}
+    text = _text(results_view(Evaluation.model_validate(content), explain=True))
+    assert _row(text, "birds") == ["birds", "90.0 ± 5.0 %", "200", "40.0 %", "40.0 %"]
+    assert _row(text, "mean") == ["mean", "80.0 ± 4.0 %", "400", "40.0 %", "40.0 %"]
+    assert "95 % interval (Wilson)" in " ".join(text.split())

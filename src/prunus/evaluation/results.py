@@ -13,6 +13,7 @@ from prunus.measure.accuracy import classify
 from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import DomainResult, Evaluation
 from prunus.measure.score import Scores, decathlon_score, efficiency_scores
+from prunus.uncertainty import Interval, accuracy_interval, mean_interval
 
 
 def evaluation_of(subject: Subject, split: str, answers: Iterable[Answers | Unmeasured]) -> Evaluation:
@@ -40,6 +41,7 @@ def frozen_baseline(frozen: Subject, results: Evaluation) -> Evaluation | None:
     domains = {
         name: DomainResult(
             accuracy=results.frozen_accuracies[name],
+            accuracy_interval=_interval(results.frozen_accuracies[name], domain.images),
             frozen_accuracy=None,
             images=domain.images,
             skipped=domain.skipped,
@@ -59,7 +61,8 @@ def _evaluation(
     recipe = subject.recipe
     costs = subject.costs
     method = method_traits(recipe)
-    accuracies = [domain.accuracy for domain in domains.values()]
+    accuracies = {name: domain.accuracy for name, domain in domains.items()}
+    intervals = {name: domain.accuracy_interval for name, domain in domains.items() if domain.accuracy_interval}
     limits = limits_used(recipe, costs, subject.model_bytes)
     is_source_apart = recipe.source is None  # served by the unpruned backbone, which is kept beside the domains
     return Evaluation(
@@ -72,7 +75,8 @@ def _evaluation(
         split=split,
         steps=subject.steps,
         domains=domains,
-        mean_accuracy=sum(accuracies) / len(accuracies),
+        mean_accuracy=sum(accuracies.values()) / len(accuracies),
+        mean_accuracy_interval=mean_interval(accuracies, intervals) if len(intervals) == len(domains) else None,
         union=costs.union(),
         intersection=costs.intersection(),
         sparsity=costs.sparsity(),
@@ -84,7 +88,7 @@ def _evaluation(
         model_bytes=subject.model_bytes,
         stored_bytes=costs.stored_bytes(),
         dense_bytes=subject.dense_bytes,
-        scores=_scores(recipe, accuracies, costs),
+        scores=_scores(recipe, list(accuracies.values()), costs),
         budget_kept=None if limits is None else all(limit.kept for limit in limits),
         limits=limits or (),
         unmeasured=unmeasured,
@@ -101,6 +105,7 @@ def _domain_result(answers: Answers, subject: Subject) -> DomainResult:
     costs = subject.costs
     return DomainResult(
         accuracy=answers.accuracy(),
+        accuracy_interval=_interval(answers.accuracy(), len(answers.images)),
         frozen_accuracy=_frozen_accuracy(answers, subject),
         images=len(answers.images),
         skipped=len(answers.images.skipped),
@@ -110,6 +115,10 @@ def _domain_result(answers: Answers, subject: Subject) -> DomainResult:
         macs_ratio=costs.macs_ratio(answers.domain),
         by_class=answers.by_class,
     )
+
+
+def _interval(accuracy: float, images: int | None) -> Interval | None:
+    return accuracy_interval(accuracy, images) if images else None
 
 
 def _frozen_accuracy(answers: Answers, subject: Subject) -> float | None:

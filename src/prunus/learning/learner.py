@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from prunus.config import Recipe, Training
 from prunus.errors import TrainingError
@@ -81,7 +81,6 @@ class Learner:
         self._format = torch.channels_last if fast else torch.contiguous_format
         net.to(memory_format=self._format)
         self.teacher = Teacher(teacher, self._format) if teacher else None
-        self.switch_lr = torch.tensor(training.switch_rate, dtype=torch.float64, device=net.device)
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
         self.constraints = Constraints(self.chosen, recipe.budget.kernels, training.dual_rate, len(net.domains)).to(
             net.device
@@ -89,6 +88,9 @@ class Learner:
         add = self.constraints.add_gradients
         self._add_constraints = torch.compile(add) if on_gpu else add
         self.adams = [RowAdam(parameter) for parameter in rows]
+        own = own_rates(net)
+        self._row_rates = [own.get(parameter, training.switch_rate) for parameter in rows]
+        self._row_lrs = [torch.tensor(rate, dtype=torch.float64, device=net.device) for rate in self._row_rates]
         # what methods update by the mean of a batch; norms are apart
         self._means = [
             b
@@ -113,7 +115,9 @@ class Learner:
         return any(rounding.is_on for rounding in self._rounding())
 
     def move_to(self, position: float) -> None:
-        """Round from now on if the run has come that far; `position` counts the epochs before the next step."""
+        """Do from now on what the run has come to; `position` counts the epochs before the next step."""
+        for adapter in self.net.adapters:
+            adapter.move_to(position, self.recipe.training.num_epochs)
         for rounding in self._rounding():
             until = self.chosen.options.until if isinstance(self.chosen.options, Options) else 0.0
             rounding.is_on = position >= rounding_start(self.recipe.training, until)
@@ -125,7 +129,8 @@ class Learner:
                 group["lr"].fill_(group["base_lr"] * factor)
             else:
                 group["lr"] = group["base_lr"] * factor
-        self.switch_lr.fill_(self.recipe.training.switch_rate * factor)
+        for lr, rate in zip(self._row_lrs, self._row_rates, strict=True):
+            lr.fill_(rate * factor)
 
     def update(self, batches: Sequence[Batch]) -> None:
         """Learn from one batch: cross-entropy, then the closed-form gradients of the budget and sharing losses.
@@ -146,9 +151,9 @@ class Learner:
         active_D = torch.stack([self._is_domain_DD[batch.domain] for batch in batches]).any(0)
         switches = self.net.switches
         moved_D = self._add_constraints(switches, active_D) if switches else active_D
-        for adam in self.adams:
+        for adam, lr in zip(self.adams, self._row_lrs, strict=True):
             is_switches = switches is not None and adam.parameter is switches.scores_DM
-            adam.step(moved_D if is_switches else active_D, self.switch_lr)
+            adam.step(moved_D if is_switches else active_D, lr)
 
     def _begin_momenta(self) -> None:
         """Start the momentum of parameters in their first step; torch's fused SGD fails if only some lack it."""
@@ -236,16 +241,23 @@ def parameter_groups(net: MultiDomainNet, rows: Sequence[Tensor], training: Trai
     """Sort the parameters that SGD learns by learning rate and weight decay; `rows` are Adam's."""
     row_ids = {id(parameter) for parameter in rows}
     inside = {id(parameter) for adapter in net.adapters for parameter in adapter.parameters()}
+    own = own_rates(net)
     groups: dict[tuple[float, float], list[Tensor]] = {}
     for parameter in net.parameters():
         if not parameter.requires_grad or id(parameter) in row_ids:
             continue
         is_matrix = parameter.ndim > 1  # or a kernel, as opposed to biases, norms and scores
-        rate = (training.weight_lr or training.lr) if is_matrix and id(parameter) in inside else training.lr
+        usual = (training.weight_lr or training.lr) if is_matrix and id(parameter) in inside else training.lr
+        rate = own.get(parameter, usual)
         groups.setdefault((rate, training.weight_decay if is_matrix else 0.0), []).append(parameter)
     return [
         {"params": parameters, "base_lr": rate, "weight_decay": decay} for (rate, decay), parameters in groups.items()
     ]
+
+
+def own_rates(net: MultiDomainNet) -> dict[nn.Parameter, float]:
+    """Return the parameters whose learning rate the method sets."""
+    return {parameter: rate for adapter in net.adapters for parameter, rate in adapter.rates().items()}
 
 
 def network_state(net: MultiDomainNet) -> dict[str, Tensor]:

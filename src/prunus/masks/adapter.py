@@ -68,6 +68,13 @@ class Adapter(nn.Module):
         """Return the parameters that Adam learns, with one row per domain; SGD learns all others."""
         return []
 
+    def rates(self) -> dict[nn.Parameter, float]:
+        """Return the parameters that learn at a rate of their own; the recipe's schedule scales it all the same."""
+        return {}
+
+    def move_to(self, position: float, epochs: int) -> None:
+        """Prepare for a step of a run of so many epochs; `position` counts the epochs before it."""
+
     def stop(self, domain: int) -> str | None:
         """Return the layer after which a domain exits the network, if it does."""
         return None

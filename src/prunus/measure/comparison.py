@@ -11,6 +11,8 @@ from prunus.measure.budget import KernelShare
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
+from prunus.uncertainty import Interval, is_noise
+from prunus.uncertainty import over_seeds as interval_over_seeds
 
 COSTS = ("stored_bytes", "macs_ratio")  # what a Pareto front weighs against the mean accuracy
 
@@ -36,13 +38,17 @@ class ComparisonRow(Result):
         name: also the name of its run folder; further seeds append theirs.
         options: settings in which it differs from the method's defaults.
         largest_usage: usage of the domain that uses most, over all seeds.
+        images: number of test images of every domain.
+        accuracy_intervals: 95 %, from the number of images and, with several seeds, from their spread too; empty in
+            files of earlier versions, like `images`.
+        mean_accuracy_interval: likewise, of the mean over domains.
         scores: None where there is nothing to compare with.
         seeds: those that were measured; files of earlier versions do not name their seed.
         spread: None with one seed.
         budget_kept: with every seed; None without a budget, and in files of earlier versions.
     """
 
-    added = ("seeds", "spread", "budget_kept")
+    added = ("images", "accuracy_intervals", "mean_accuracy_interval", "seeds", "spread", "budget_kept")
 
     name: str
     method: str
@@ -55,6 +61,9 @@ class ComparisonRow(Result):
     stored_bytes: int
     accuracies: dict[str, Share]
     mean_accuracy: Share
+    images: dict[str, int] = Field(default_factory=dict)
+    accuracy_intervals: dict[str, Interval] = Field(default_factory=dict)
+    mean_accuracy_interval: Interval | None = None
     scores: Scores | None
     seconds: Amount | None = None
     seeds: tuple[int, ...] = ()
@@ -123,8 +132,40 @@ def over_seeds(rows: Mapping[int, ComparisonRow]) -> ComparisonRow:
         "seeds": seeds,
         "budget_kept": None if first.budget_kept is None else all(row.budget_kept for row in rows.values()),
         "spread": _apply(statistics.stdev, list(rows.values())),
+        **_intervals(list(rows.values())),
     }
     return ComparisonRow.model_validate(dict(first) | averaged | joined)
+
+
+def _intervals(rows: Sequence[ComparisonRow]) -> dict[str, object]:
+    """Join the intervals of several seeds."""
+    means = [row.mean_accuracy_interval for row in rows if row.mean_accuracy_interval]
+    if len(means) < len(rows):
+        return {}
+    names = rows[0].accuracies
+    domains = {
+        name: interval_over_seeds(
+            [row.accuracies[name] for row in rows], [row.accuracy_intervals[name] for row in rows]
+        )
+        for name in names
+    }
+    mean = interval_over_seeds([row.mean_accuracy for row in rows], means)
+    return {"accuracy_intervals": domains, "mean_accuracy_interval": mean}
+
+
+def near_best(rows: Sequence[ComparisonRow]) -> list[int]:
+    """Return the indices of the rows whose mean accuracy may be lower than the best one by chance only."""
+    best = max(rows, key=lambda row: row.mean_accuracy, default=None)
+    if best is None or best.mean_accuracy_interval is None:
+        return []
+    high = (best.mean_accuracy, best.mean_accuracy_interval)
+    return [
+        index
+        for index, row in enumerate(rows)
+        if row is not best
+        and row.mean_accuracy_interval
+        and is_noise(*high, row.mean_accuracy, row.mean_accuracy_interval)
+    ]
 
 
 def _apply(average: Average, rows: Sequence[ComparisonRow]) -> dict[str, object]:

@@ -9,17 +9,21 @@ from prunus.measure.by_class.confusion import ByClass
 from prunus.measure.result import Amount, Result, Share
 from prunus.measure.score import Scores
 from prunus.runtime.predictor import Prediction
+from prunus.uncertainty import Interval
 
 
 class DomainResult(Result):
     """The accuracy of one domain, and its share of the backbone's kernels and MACs.
 
     Args:
+        accuracy_interval: lowest and highest plausible accuracy: 95 % by Wilson's formula, from the number of images;
+            None in files of earlier versions.
         frozen_accuracy: of a linear classifier on the frozen backbone; None for model files and earlier runs.
         by_class: every class, which of them are confused, and the surest mistakes; None in files of earlier versions.
     """
 
     accuracy: Share
+    accuracy_interval: Interval | None = None
     frozen_accuracy: Share | None = None
     images: int | None = None
     skipped: int = 0
@@ -32,8 +36,9 @@ class DomainResult(Result):
     @model_serializer(mode="wrap")
     def _omit_what_nobody_measured(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
         content: dict[str, object] = serialize(self)
-        if self.by_class is None:
-            del content["by_class"]
+        for key in ("accuracy_interval", "by_class"):
+            if content[key] is None:
+                del content[key]
         is_known = "frozen_accuracy" in self.model_fields_set
         return {key: value for key, value in content.items() if is_known or key != "frozen_accuracy"}
 
@@ -53,6 +58,7 @@ class Evaluation(Result):
     Args:
         budget: share of the kernels; None where the method has no such limit.
         steps: steps done, and steps of the whole training run.
+        mean_accuracy_interval: 95 %, from the numbers of images of all domains; None in files of earlier versions.
         sparsity: mean over layers of the share of kernels that no domain uses.
         macs_ratio: mean over domains, relative to the dense backbone.
         model_bytes: size of the model file, of a run at the recipe's dtype; None where no file can hold the network.
@@ -70,7 +76,17 @@ class Evaluation(Result):
         macs_ratio_with_source: mean over domains and the unpruned source; the same as `macs_ratio` likewise.
     """
 
-    added = ("budget_kept", "limits", "unmeasured", "baselines", "example", "seconds", "recipe", "source")
+    added = (
+        "mean_accuracy_interval",
+        "budget_kept",
+        "limits",
+        "unmeasured",
+        "baselines",
+        "example",
+        "seconds",
+        "recipe",
+        "source",
+    )
 
     method: str
     options: dict[str, JsonValue] = Field(default_factory=dict)
@@ -82,6 +98,7 @@ class Evaluation(Result):
     steps: tuple[int, int]
     domains: dict[str, DomainResult] = Field(min_length=1)
     mean_accuracy: Share
+    mean_accuracy_interval: Interval | None = None
     union: Share
     intersection: Share
     sparsity: Share | None = None
@@ -107,6 +124,17 @@ class Evaluation(Result):
     def accuracies(self) -> dict[str, float]:
         """Return the accuracy of every domain."""
         return {name: domain.accuracy for name, domain in self.domains.items()}
+
+    @property
+    def accuracy_intervals(self) -> dict[str, Interval]:
+        """Return the 95 % interval of every domain's accuracy where it is known."""
+        intervals = {name: domain.accuracy_interval for name, domain in self.domains.items()}
+        return {name: interval for name, interval in intervals.items() if interval is not None}
+
+    @property
+    def images(self) -> dict[str, int]:
+        """Return the number of images of every domain where it is known."""
+        return {name: domain.images for name, domain in self.domains.items() if domain.images is not None}
 
     @property
     def frozen_accuracies(self) -> dict[str, float]:

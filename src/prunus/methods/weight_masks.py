@@ -4,6 +4,10 @@ Mallya et al., ECCV 2018: W * M. Mancini et al., ECCVW 2018: k0 W + k1 + k2 M. M
 k0 W + k1 + k2 M + k3 W * M. W: frozen weights of a convolution. M: 0/1 mask of a domain. k: learned coefficients, one
 set per convolution and domain.
 
+The affine masks start as published: scores between 1e-4 and 2e-4 and a threshold of 0, so a few steps of Adam decide a
+bit. Their authors published no code. How the coefficients start and how fast they learn is ours: all bits are 1 and
+k1 = -k2, so a network starts as the backbone, but turning off a bit changes its weight from the first step on.
+
 Legend: D = domains, K = coefficients of all convolutions.
 """
 
@@ -21,7 +25,7 @@ from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.masks.adapter import Adapter, Cost
 from prunus.masks.layer_copies import DomainNorms
-from prunus.masks.layout import SwitchLayout, like_weight, switch_layout
+from prunus.masks.layout import like_weight, switch_layout
 from prunus.masks.switches import Switches
 from prunus.methods.method import Method
 
@@ -31,6 +35,16 @@ class Options(Settings):
 
     start: float = Field(default=1e-2, description="initial score of every weight")
     threshold: float = Field(default=5e-3, description="score above which a weight is used")
+
+
+class AffineOptions(Settings):
+    """The start of scores and coefficients, and the rate of the coefficients."""
+
+    start: float = Field(default=1e-4, gt=0, description="initial scores lie between this and twice as much")
+    mask_scale: float = Field(
+        default=0.1, gt=0, description="initial k2, as a share of the standard deviation of the layer's weights"
+    )
+    coefficient_lr: float = Field(default=1e-3, gt=0, description="Adam: coefficients")
 
 
 def affine(weight: Tensor, mask: Tensor, k: Tensor) -> Tensor:
@@ -44,10 +58,14 @@ class AffineSwitches(Switches):
 
     zeroes_weights = False
 
-    def __init__(self, layout: SwitchLayout, num_domains: int, options: Options, num_coefficients: int) -> None:
-        super().__init__(layout, num_domains, options.start, options.threshold)
-        identity = torch.tensor([1.0] + [0.0] * (num_coefficients - 1))  # starts with the backbone's weights
-        self.coefficients_DK = nn.Parameter(identity.repeat(num_domains, len(layout.convs)))
+    def __init__(self, network: nn.Module, num_domains: int, options: AffineOptions, num_coefficients: int) -> None:
+        layout = switch_layout(network, "weight")
+        super().__init__(layout, num_domains, options.start)
+        nn.init.uniform_(self.scores_DM, options.start, 2 * options.start)
+        self.coefficient_lr = options.coefficient_lr
+        weights = dict(network.named_parameters())
+        rows = [_start(weights[f"{conv.name}.weight"], options.mask_scale, num_coefficients) for conv in layout.convs]
+        self.coefficients_DK = nn.Parameter(torch.cat(rows).repeat(num_domains, 1))
 
     @override
     def tensors(self, domain: int, frozen: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -64,9 +82,19 @@ class AffineSwitches(Switches):
         return [self.scores_DM, self.coefficients_DK]
 
     @override
+    def rates(self) -> dict[nn.Parameter, float]:
+        return {self.coefficients_DK: self.coefficient_lr}
+
+    @override
     def cost(self, domain: int, run: Probe) -> Cost:
         """Count one bit per weight and the coefficients; every weight is used, even if its bit is 0."""
         return Cost(switches=self.layout.num_switches, weights=self.coefficients_DK.shape[1])
+
+
+def _start(weight: Tensor, mask_scale: float, num_coefficients: int) -> Tensor:
+    """Return coefficients that leave weights unchanged where all bits are 1."""
+    k2 = mask_scale * float(weight.detach().std(correction=0))
+    return torch.tensor([1.0, -k2, k2, 0.0][:num_coefficients])
 
 
 def build_piggyback(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
@@ -74,10 +102,11 @@ def build_piggyback(backbone: Backbone, classes: Sequence[int], options: Options
     return [Switches(switch_layout(backbone.network, "weight"), len(classes), options.start, options.threshold)]
 
 
-def build_affine(backbone: Backbone, classes: Sequence[int], options: Options, num_coefficients: int) -> list[Adapter]:
+def build_affine(
+    backbone: Backbone, classes: Sequence[int], options: AffineOptions, num_coefficients: int
+) -> list[Adapter]:
     """Combine weights and masks with some of the four coefficients, and add norms per domain."""
-    layout = switch_layout(backbone.network, "weight")
-    switches = AffineSwitches(layout, len(classes), options, num_coefficients)
+    switches = AffineSwitches(backbone.network, len(classes), options, num_coefficients)
     return [switches, DomainNorms(backbone.network, len(classes))]
 
 
@@ -94,10 +123,12 @@ WEIGHT_TRANSFORM = replace(
     summary="scaled weights plus a scaled binary mask",
     paper="Mancini et al., ECCVW 2018",
     build=partial(build_affine, num_coefficients=3),
+    options=AffineOptions,
 )
 AFFINE_MASKS = replace(
     PIGGYBACK,
     summary="an affine combination of weights, mask and masked weights",
     paper="Mancini et al., MVA 2020",
     build=partial(build_affine, num_coefficients=4),
+    options=AffineOptions,
 )

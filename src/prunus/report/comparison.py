@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.console import Group
 
-from prunus.measure.comparison import Comparison, ComparisonRow, Sweep
+from prunus.measure.comparison import Comparison, ComparisonRow, Sweep, near_best
 from prunus.names import marked, shown
 from prunus.terminal import PlainTable, plain_text
 
@@ -17,6 +17,7 @@ OVER = "*"
 OVER_NOTE = (
     "* ended over its budget: some domain uses more of the kernels than β or, with the union loss, all together do"
 )
+NEAR = "≈"
 PLUS_MINUS = " ± "  # between a mean and its spread
 FIRST_DOMAIN = 3  # column
 LEAST_LABEL = 16  # width of the first column in a terminal
@@ -116,6 +117,8 @@ def to_csv(comparison: Comparison) -> str:
     has_spread = any(row.spread for row in comparison.rows)
     deviations = [f"{name}_std" for name in (*SPREAD, *comparison.domains, *SCORES.values())]
     added = ["seeds", *deviations] if has_spread else []
+    has_intervals = any(row.mean_accuracy_interval for row in comparison.rows)
+    added += ["images", "mean_accuracy_low", "mean_accuracy_high"] if has_intervals else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*first, *comparison.domains, "mean_accuracy", *SCORES.values(), "seconds", *added])
@@ -126,6 +129,8 @@ def to_csv(comparison: Comparison) -> str:
         cells = [*(known[key] for key in first), *accuracies, row.mean_accuracy, *scores, row.seconds]
         if has_spread:
             cells += [" ".join(map(str, row.seeds)), *_deviations(row, comparison.domains)]
+        if has_intervals:
+            cells += [sum(row.images.values()), *(row.mean_accuracy_interval or (None, None))]
         writer.writerow(cells)
     return text.getvalue()
 
@@ -151,13 +156,15 @@ def table_cells(comparison: Comparison) -> list[list[str]]:
     scores = {} if isinstance(comparison, Sweep) else SCORES
     size = ["MB"] if isinstance(comparison, Sweep) else []
     rows = [["method", "FLOP", "Params", *_titles(comparison), "mean", *size, *scores]]
-    for row in comparison.rows:
+    near = near_best(comparison.rows)
+    for index, row in enumerate(comparison.rows):
         label = row_label(row) + (f" (n = {len(row.seeds)})" if len(row.seeds) < most else "")
         costs = [_cell(row, "macs_ratio", "{:.3f}"), _cell(row, "params_ratio", "{:.2f}")]
         accuracies = [f"{100 * row.accuracies[name]:.1f}" for name in comparison.domains]
         megabytes = [_cell(row, "stored_bytes", "{:.2f}", 1e-6) for _ in size]
         scored = [_score_cell(row, key) for key in scores.values()]
-        rows.append([label, *costs, *accuracies, _cell(row, "mean_accuracy", "{:.1f}", 100), *megabytes, *scored])
+        mean = _cell(row, "mean_accuracy", "{:.1f}", 100) + (NEAR if index in near else "")
+        rows.append([label, *costs, *accuracies, mean, *megabytes, *scored])
     return rows
 
 
@@ -168,8 +175,18 @@ def table_notes(comparison: Comparison) -> list[str]:
     if seeds:
         listed = ", ".join(map(str, seeds))
         notes.append(f"mean ± standard deviation over the seeds {listed} (n = {len(seeds)})")
+    if near_best(comparison.rows):
+        notes.append(near_note(comparison))
     notes += [f"skipped: {shown(reason)}" for reason in comparison.unmeasured.values()]
     return notes
+
+
+def near_note(comparison: Comparison) -> str:
+    """Explain the sign of rows that may be as good as the best one."""
+    images = sum(comparison.rows[0].images.values())
+    return (
+        f"{NEAR} not told apart from the best mean: the 95 % interval of the difference on {images:,} images contains 0"
+    )
 
 
 def _titles(comparison: Comparison) -> list[str]:
@@ -203,4 +220,4 @@ def _deviations(row: ComparisonRow, domains: Sequence[str]) -> list[float | None
 def _escape(text: str) -> str:
     for plain, escaped in (("\\", r"\textbackslash{}"), ("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("#", r"\#")):
         text = text.replace(plain, escaped)
-    return text.replace("β", r"$\beta$")
+    return text.replace("β", r"$\beta$").replace(NEAR, r"$\approx$")

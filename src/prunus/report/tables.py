@@ -9,6 +9,7 @@ from prunus.measure.evaluation import Evaluation
 from prunus.names import marked
 from prunus.report.comparison import SCORES
 from prunus.terminal import PlainTable, plain_text
+from prunus.uncertainty import Interval
 
 REACH = "train longer or raise training.dual_rate"  # a budget that is a penalty
 
@@ -16,6 +17,13 @@ REACH = "train longer or raise training.dual_rate"  # a budget that is a penalty
 def percent(share: float | None, digits: int = 1) -> str:
     """Write a share in percent; a dash if it is unknown."""
     return "-" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def accuracy_text(accuracy: float, interval: Interval | None) -> str:
+    """Write an accuracy with the larger distance to the ends of its 95 % interval, if that is known."""
+    if interval is None:
+        return percent(accuracy)
+    return f"{100 * accuracy:.1f} ± {100 * max(accuracy - interval[0], interval[1] - accuracy):.1f} %"
 
 
 def file_size(count: int) -> str:
@@ -48,19 +56,23 @@ def _frozen(results: Evaluation, baseline: Evaluation | None) -> dict[str, float
 def _table(results: Evaluation, baseline: Evaluation | None) -> PlainTable:
     frozen = _frozen(results, baseline)
     usages = [domain.usage for domain in results.domains.values()]
-    table = PlainTable("domain", "accuracy", "frozen features", "kernels used", "computation")
+    table = PlainTable("domain", "accuracy", "images", "frozen features", "kernels used", "computation")
     for name, domain in results.domains.items():
-        shares = (domain.accuracy, frozen.get(name), domain.usage, domain.macs_ratio)
-        table.add_row(marked(name, results.source), *map(percent, shares))
+        accuracy = accuracy_text(domain.accuracy, domain.accuracy_interval)
+        shares = (frozen.get(name), domain.usage, domain.macs_ratio)
+        table.add_row(marked(name, results.source), accuracy, str(domain.images), *map(percent, shares))
     table.add_section()
     mean_frozen = sum(frozen.values()) / len(frozen) if len(frozen) == len(usages) else None
-    means = (results.mean_accuracy, mean_frozen, sum(usages) / len(usages), results.macs_ratio)
-    table.add_row("mean", *map(percent, means), style="bold")
-    table.add_row("any domain", "-", "-", percent(results.union), "-")
+    mean = accuracy_text(results.mean_accuracy, results.mean_accuracy_interval)
+    shares = (mean_frozen, sum(usages) / len(usages), results.macs_ratio)
+    table.add_row("mean", mean, str(sum(results.images.values())), *map(percent, shares), style="bold")
+    table.add_row("any domain", "-", "-", "-", percent(results.union), "-")
     for column in table.columns[1:]:
         column.justify = "right"
-    table.columns[2].style = "dim"
+    table.columns[3].style = "dim"
     if not frozen:
+        del table.columns[3]
+    if not results.accuracy_intervals:  # in files of earlier versions
         del table.columns[2]
     table.name_columns(0)
     return table
@@ -143,7 +155,8 @@ def is_penalty(results: Evaluation) -> bool:
 
 def _explanations(results: Evaluation) -> list[str]:
     return [
-        "accuracy: share of the images whose most probable class is the right one",
+        "accuracy: share of the images whose most probable class is the right one; ± is the larger side of the 95 % "
+        "interval (Wilson), which says how far this many images can be off",
         "frozen features: accuracy of a linear classifier on the unchanged backbone",
         "kernels used: share of the backbone's 2-D kernels; any domain: kernels that at least one domain uses",
         f"computation: share of the backbone's {results.dense_macs / 1e6:.1f} M convolution MACs per image; "

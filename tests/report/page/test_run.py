@@ -52,8 +52,8 @@ def test_what_is_over_its_budget_is_named() -> None:
 def test_the_accuracy_is_compared_with_the_frozen_backbone_where_that_is_known() -> None:
     baseline = results("feature", None, {"birds": 0.5, "flowers": 0.6})
     alone, compared = _evaluation(), _evaluation(baselines={"feature": baseline})
-    assert _facts(ReportedRun("a", alone))["mean accuracy"] == ("80.0 %", "on test images of 2 domains")
-    expected = "on test images of 2 domains; 55.0 % with the frozen backbone"
+    assert _facts(ReportedRun("a", alone))["mean accuracy"] == ("80.0 %", "on 20 test images of 2 domains")
+    expected = "on 20 test images of 2 domains; 55.0 % with the frozen backbone"
     assert _facts(ReportedRun("a", compared))["mean accuracy"][1] == expected
     content = results()
     for domain, accuracy in zip(content["domains"].values(), (0.2, 0.3), strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,8 +13,9 @@ from prunus.amounts import plural
 from prunus.catalog import find_described
 from prunus.errors import MissingExtraError
 from prunus.measure.by_class.confusion import MOST_MISTAKES
+from prunus.measure.comparison import near_best
 from prunus.names import marked, shown
-from prunus.report.comparison import FIRST_DOMAIN, OVER, OVER_NOTE, SCORES, table_cells
+from prunus.report.comparison import FIRST_DOMAIN, OVER, OVER_NOTE, SCORES, near_note, table_cells
 from prunus.report.page.board import COSTS, Board, Entry, cost_of, make_boards
 from prunus.report.page.board_figures import board_figures
 from prunus.report.page.heat import classes_view, sharing_table, usage_table
@@ -23,7 +24,7 @@ from prunus.report.page.run_figures import run_figures
 from prunus.report.page.svg import Drawing, Key, drawing_settings, short
 from prunus.report.recipe import last_part
 from prunus.report.speed import speed_name
-from prunus.report.tables import file_size, is_penalty, percent
+from prunus.report.tables import accuracy_text, file_size, is_penalty, percent
 from prunus.report.training_curves import accuracy_kind
 from prunus.version import __version__
 
@@ -156,7 +157,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "file_size": file_size, "last_part": last_part, "short": short}
+    environment.filters |= {"percent": percent, "accuracy": accuracy_text, "file_size": file_size}
+    environment.filters |= {"last_part": last_part, "short": short}
     environment.tests["penalty"] = is_penalty
     return environment
 
@@ -183,9 +185,17 @@ def _show_board(number: int, board: Board) -> dict[str, object]:
         "groups": groups,
         "header": ["method", "mean", *reversed(COSTS.values()), *_titles(board), *scores],
         "rows": list(zip(board.entries, _cells(board, len(scores)), strict=True)),
-        "over_note": f"{OVER_NOTE}." if any(entry.label.endswith(OVER) for entry in board.entries) else "",
+        "notes": " ".join(f"{note}." for note in _notes(board)),
         "has_feature_extractor": board.has_feature_extractor,
     }
+
+
+def _notes(board: Board) -> Iterator[str]:
+    """Explain the signs that occur in the table."""
+    if any(entry.label.endswith(OVER) for entry in board.entries):
+        yield OVER_NOTE
+    if near_best(board.comparison.rows):
+        yield near_note(board.comparison)
 
 
 def _titles(board: Board) -> list[str]:

@@ -10,7 +10,7 @@ from prunus.measure.cost import CostReport
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.score import FEATURE
 from prunus.measure.speed import Benchmark
-from prunus.report.tables import file_size, percent
+from prunus.report.tables import accuracy_text, file_size, percent
 from prunus.run_folder import EpochReport
 
 OURS = "Prunus"  # the engine, in timings
@@ -81,7 +81,11 @@ def headline(run: ReportedRun) -> list[Fact]:
     frozen = _frozen_accuracy(results)
     compared = "" if frozen is None else f"; {percent(frozen)} with the frozen backbone"
     facts = [
-        ("mean accuracy", percent(results.mean_accuracy), f"on {results.split} images of {domains}{compared}"),
+        (
+            "mean accuracy",
+            accuracy_text(results.mean_accuracy, results.mean_accuracy_interval),
+            f"on {_images(results)}{results.split} images of {domains}{compared}",
+        ),
         (
             "kernels used",
             percent(results.union),
@@ -96,6 +100,10 @@ def headline(run: ReportedRun) -> list[Fact]:
         ("size", file_size(size), f"for {domains}; the dense backbone alone takes {file_size(results.dense_bytes)}"),
     ]
     return [*facts, _latency(run.bench)] if run.bench else facts
+
+
+def _images(results: Evaluation) -> str:
+    return f"{sum(results.images.values()):,} " if len(results.images) == len(results.domains) else ""
 
 
 def _frozen_accuracy(results: Evaluation) -> float | None:
