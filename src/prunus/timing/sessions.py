@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 Run = Callable[[Floats], Floats]
 
 
-def onnx_run(model: bytes, threads: int) -> Run:
-    """Load an ONNX model in ONNX Runtime."""
+def onnx_run(model: bytes, threads: int, output: str | None = None) -> Run:
+    """Load an ONNX model in ONNX Runtime; `output` is the one to return of a model with several."""
     import onnxruntime  # noqa: PLC0415  # optional, as all imports below
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    outputs = [output] if output else None
 
     def run(images: Floats) -> Floats:
-        logits: Floats = session.run(None, {"images": images})[0]
+        logits: Floats = session.run(outputs, {"images": images})[0]
         return logits
 
     return run

@@ -66,7 +66,7 @@ class RecipeTraining:
         prepare_determinism(recipe.training)
         backbone = self._backbone()
         with self.processes.leader_first() if self.use_cache else nullcontext():  # which decodes for a whole machine
-            data = [self._load(backbone, *pair) for pair in zip(domains, recipe.domains, strict=True)]
+            data = self.load_data(backbone, domains)
         self._check_validation(data)
         identity = Identity(
             recipe=recipe,
@@ -95,6 +95,10 @@ class RecipeTraining:
             keeper = make_growth_keeper(net, backbone, recipe, self.processes)
         learner = Learner(net, recipe, self.processes, self.teacher)
         fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start, keeper)
+
+    def load_data(self, backbone: Backbone, domains: Sequence[Domain]) -> list[DomainData]:
+        """Load the images of all domains, as the network will see them."""
+        return [self._load(backbone, *pair) for pair in zip(domains, self.recipe.domains, strict=True)]
 
     def _backbone(self) -> Backbone:
         """Load the network; the weights of an own one that no file holds are kept in the run."""
