@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from prunus.alternatives.alternative import Alternative, Answering, Shipped
 from prunus.alternatives.table import ALTERNATIVES
-from prunus.measure.versus import OURS
+from prunus.measure.alternatives.results import OURS
 from tests.makers.tiny_training import tiny_recipe
 
 SHIPPED = Shipped(

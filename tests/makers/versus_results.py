@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from prunus.measure.alternatives.results import Versus, VersusRow
 from prunus.measure.speed import Timing
-from prunus.measure.versus import Versus, VersusRow
 
 IMAGES = {"birds": 100, "flowers": 400}
 

@@ -9,8 +9,8 @@ import pytest
 import prunus
 from prunus.alternatives.table import ALTERNATIVES
 from prunus.errors import MissingExtraError, RecipeError, UnknownNameError
-from prunus.measure.versus import Versus
-from prunus.report.versus import to_markdown
+from prunus.measure.alternatives.results import Versus
+from prunus.report.alternatives.tables import to_markdown
 from prunus.training.observers import Observer
 from prunus.verbs.versus import versus
 from tests.makers.own_networks import CLASSES, leaf_net, leaf_recipe, pictures

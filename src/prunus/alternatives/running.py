@@ -18,8 +18,8 @@ from prunus.config import Budget, Recipe
 from prunus.errors import BackboneError, BundleError, MissingExtraError, TrainingInterrupted, UnknownNameError
 from prunus.evaluation.subject import open_subject
 from prunus.files import write_json
+from prunus.measure.alternatives.results import OURS, Versus, VersusRow
 from prunus.measure.result import Result
-from prunus.measure.versus import OURS, Versus, VersusRow
 from prunus.recipes import recipe_differences
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import describe_machine

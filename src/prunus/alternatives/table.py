@@ -2,7 +2,7 @@
 
 from prunus.alternatives import finetuned, lora, ours, probe, pruned
 from prunus.alternatives.alternative import Alternative
-from prunus.measure.versus import OURS
+from prunus.measure.alternatives.results import OURS
 
 ONNX = ("onnx", "onnxruntime", "onnxscript")
 

@@ -176,7 +176,7 @@ def versus(
 
     Example: prunus versus recipe.toml --seeds 0,1,2
     """
-    from prunus.report.versus import versus_view
+    from prunus.report.alternatives.tables import versus_view
 
     console = plain_console(stderr=as_json)
     result = prunus.versus(

@@ -21,10 +21,9 @@ def onnx_run(model: bytes, threads: int, output: str | None = None) -> Run:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    outputs = [output] if output else None
 
     def run(images: Floats) -> Floats:
-        logits: Floats = session.run(outputs, {"images": images})[0]
+        logits: Floats = session.run([output] if output else None, {"images": images})[0]
         return logits
 
     return run

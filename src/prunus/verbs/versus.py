@@ -10,11 +10,11 @@ from prunus.alternatives.running import Comparing, plan_rows
 from prunus.comparison.plan import check_data
 from prunus.errors import DataError, RecipeError
 from prunus.files import as_path
-from prunus.measure.versus import Versus
+from prunus.measure.alternatives.results import Versus
 from prunus.methods.table import choose_method, with_method
 from prunus.progress.choice import watch_with_progress
 from prunus.recipes import with_absolute_paths
-from prunus.report.versus import write_versus
+from prunus.report.alternatives.writing import write_versus
 from prunus.training.observers import Watch
 from prunus.verbs.arguments import Domains, Own, RecipeLike, Transform, as_recipe
 

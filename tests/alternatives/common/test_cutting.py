@@ -70,7 +70,8 @@ def test_what_cannot_be_cut_is_refused() -> None:
         def forward(self, images: Tensor) -> Tensor:
             if torch.is_grad_enabled():
                 raise RuntimeError("not with gradients")
-            return self.layer(images).mean((2, 3))
+            features: Tensor = self.layer(images).mean((2, 3))
+            return features
 
     with pytest.raises(BackboneError, match="Torch-Pruning cannot cut this network: not with gradients"):
         cut_to(JointNetwork(Unwilling(), 4, {"one": 2}, 0), 1, SIZE)

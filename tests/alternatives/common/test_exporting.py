@@ -41,7 +41,6 @@ def test_eight_bits_are_smaller_and_near(network: JointNetwork, tmp_path: Path) 
 
 
 def test_a_wrong_export_is_refused(network: JointNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = exporting.onnx_run
-    monkeypatch.setattr(exporting, "onnx_run", lambda *arguments: lambda images: right(*arguments)(images) + 0.1)
+    monkeypatch.setattr(exporting, "onnx_run", lambda *arguments: lambda images: onnx_run(*arguments)(images) + 0.1)
     with pytest.raises(BundleError, match="'one' does not compute what the network does"):
         to_onnx(network, SIZE)

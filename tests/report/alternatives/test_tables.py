@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
-from prunus.measure.versus import Versus
-from prunus.report.versus import to_markdown, versus_figure, versus_view, write_versus
+import numpy as np
+
+from prunus.measure.alternatives.results import Versus
+from prunus.report.alternatives.figure import versus_figure
+from prunus.report.alternatives.tables import to_markdown, versus_view
+from prunus.report.alternatives.writing import write_versus
 from prunus.terminal import plain_console
 from tests.makers.versus_results import row, versus
 
@@ -57,7 +61,7 @@ def test_the_plot_has_a_panel_for_bytes_and_one_for_time() -> None:
     left, right = versus_figure(RESULTS).axes
     assert "MB" in left.get_xlabel()
     assert "ms" in right.get_xlabel()
-    points = {(round(float(line.get_xdata()[0]), 3), round(float(line.get_ydata()[0]), 3)) for line in left.lines}
+    points = {tuple(np.round(np.ravel(line.get_xydata()), 3)[:2].tolist()) for line in left.lines}
     assert {(5.0, 80.0), (0.7, 50.0), (0.8, 81.0), (0.2, 60.0)} <= points
     assert {text.get_text() for text in left.texts} == {"lora", "probe", "ours", "ours_int8"}
 

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from prunus.measure.versus import Versus, judge, noise, summarize
+from prunus.measure.alternatives.verdicts import judge, noise, summarize
 from tests.makers.versus_results import IMAGES, row, versus
 
 RIVAL = row("lora", 0, 0.8, 5000, 2.0)
@@ -59,8 +59,3 @@ def test_the_best_of_ours_that_costs_no_more_is_compared() -> None:
 def test_nothing_of_ours_may_be_cheap_enough() -> None:
     (verdict,) = judge(summarize(versus([RIVAL, row("ours", 0, 0.9, 6000, 3.0)])), "total_bytes")
     assert (verdict.rival, verdict.ours) == ("lora", None)
-
-
-def test_results_are_read_as_they_were_written() -> None:
-    results = versus([RIVAL], {"pruned": "no"})
-    assert Versus.model_validate_json(results.model_dump_json()) == results
