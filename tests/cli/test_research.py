@@ -218,7 +218,8 @@ def test_versus_passes_on_its_options_and_prints_both_tables(monkeypatch: pytest
     assert (out, only, budgets, seeds, rounds) == (Path("runs/versus"), "lora", [0.5, 1.0], [0, 1], 9)
     assert (split, device, use_cache) == ("test", "auto", False)
     assert [type(observer).__name__ for observer in watch("1/2 lora")] == ["TrainingProgress"]
-    assert "within the noise" in " ".join(shown.output.split())
+    assert "against" in shown.output
+    assert "+1.0" in shown.output
     assert "Written to runs/versus: versus.json, .md and .svg" in shown.output
     printed = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert Versus.model_validate(printed) == results

@@ -57,7 +57,6 @@ class Task:
 
     recipe: Recipe
     folder: Path
-    run_folder: Path
     ours: TrainedRun
     subject: Subject
     observer: Observers

@@ -97,16 +97,7 @@ class Comparing:
         train_or_continue(row.recipe, row.trained, observers, self.device, self.use_cache)
         ours = open_run(row.trained, "cpu")
         subject = open_subject(row.trained, "cpu")
-        return Task(
-            ours.recipe,
-            row.folder,
-            row.folder / "run",
-            ours,
-            subject,
-            Observers(observers),
-            self.device,
-            self.use_cache,
-        )
+        return Task(ours.recipe, row.folder, ours, subject, Observers(observers), self.device, self.use_cache)
 
     def _together(
         self, recipe: Recipe, done: Sequence[tuple[Row, Shipped, Measured]], failed: dict[str, str]

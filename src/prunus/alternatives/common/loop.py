@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -10,9 +9,9 @@ from torch import Tensor, nn
 
 from prunus.config import Recipe, Strategy, Training
 from prunus.data.prefetch import choose_workers, prepare_steps
-from prunus.data.schedule import Step, num_steps, schedule
+from prunus.data.schedule import Step, schedule
 from prunus.learning.arithmetic import arithmetic
-from prunus.learning.feed import DomainData, StepJob, drawing, make_feeds
+from prunus.learning.feed import DomainData, Feed, Inputs, StepJob, drawing, make_feeds
 from prunus.learning.learner import Batch
 from prunus.learning.optimizers.uncompiled import SGD
 from prunus.learning.rates import rate_factor
@@ -33,9 +32,8 @@ def fit_network(
     strategy: Strategy = "mixed" if len(data) > 1 else "individual"
     sizes = [len(domain.train) for domain in data]
     steps = list(schedule(strategy, sizes, training.batch_size, training.num_epochs, recipe.seed))
-    assert len(steps) == num_steps(strategy, sizes, training.batch_size, training.num_epochs)
-    feeds = make_feeds(data, device, recipe)
     jobs = [StepJob(recipe.seed, number, step.parts) for number, step in enumerate(steps, 1)]
+    feeds = make_feeds(data, device, recipe)
     workers = choose_workers(training.workers, bool(training.augment))
     network.to(device).train()
     sgd = SGD(rate_groups(network, training), lr=training.lr, momentum=training.momentum)
@@ -46,27 +44,35 @@ def fit_network(
             arithmetic(training, device),
             closing(prepare_steps(jobs, drawing(feeds), workers, device.type == "cuda")) as drawn,
         ):
-            for (step, following), job, inputs in zip(pairwise([*steps, None]), jobs, drawn, strict=True):
-                assert isinstance(step, Step)
+            for step, job, inputs in zip(steps, jobs, drawn, strict=True):
                 torch.manual_seed(job.step_seed)
-                factor = rate_factor(training, step.position)
-                for group in sgd.param_groups:
-                    group["lr"] = group["base_lr"] * factor
-                batches = [
-                    feeds[domain].batch(tuple(tensor.to(device, non_blocking=True) for tensor in part))
-                    for (domain, _), part in zip(step.parts, inputs, strict=True)
-                ]
-                sgd.zero_grad(set_to_none=True)
+                batches = _batches(feeds, step, inputs, device)
                 loss, logits = loss_of(network, batches, training, device)
-                loss.backward()  # type: ignore[no-untyped-call]
-                sgd.step()
+                _move(sgd, loss, rate_factor(training, step.position))
                 tally.count(batches, logits)
                 observer.stepped(job.step, step.epoch)
-                if following is None or following.epoch != step.epoch:
+                if job.step == len(steps) or steps[job.step].epoch != step.epoch:
                     observer.epoch_ended(tally.report(step.epoch, job.step))
     finally:
         observer.ended()
     network.eval()
+
+
+def _batches(feeds: Sequence[Feed], step: Step, inputs: Sequence[Inputs], device: torch.device) -> list[Batch]:
+    """Make the batches of a step, one per domain, on the device."""
+    return [
+        feeds[domain].batch(tuple(tensor.to(device, non_blocking=True) for tensor in part))
+        for (domain, _), part in zip(step.parts, inputs, strict=True)
+    ]
+
+
+def _move(sgd: SGD, loss: Tensor, factor: float) -> None:
+    """Take one step of SGD at a factor of the rates."""
+    for group in sgd.param_groups:
+        group["lr"] = group["base_lr"] * factor
+    sgd.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    sgd.step()
 
 
 def loss_of(
@@ -106,27 +112,26 @@ def rate_groups(network: nn.Module, training: Training) -> list[dict[str, object
 
 
 class _Tally:
-    """The correct answers of an epoch, for those who watch."""
+    """The answers of an epoch, for those who watch."""
 
     def __init__(self, domains: Sequence[str]) -> None:
         self._domains = domains
-        self._counts: list[list[Tensor | int]] = []
-        self._reset()
-
-    def _reset(self) -> None:
-        self._correct: list[list[Tensor]] = [[] for _ in self._domains]
-        self._losses: list[list[Tensor]] = [[] for _ in self._domains]
+        self._seen: list[tuple[int, Tensor, Tensor]] = []  # domain, losses, correct answers
 
     def count(self, batches: Sequence[Batch], logits: Sequence[Tensor]) -> None:
+        """Count the answers of one step."""
         for batch, part in zip(batches, logits, strict=True):
-            self._correct[batch.domain].append(part.detach().argmax(1) == batch.labels)
-            self._losses[batch.domain].append(F.cross_entropy(part.detach(), batch.labels, reduction="none"))
+            losses = F.cross_entropy(part.detach(), batch.labels, reduction="none")
+            self._seen.append((batch.domain, losses, part.detach().argmax(1) == batch.labels))
 
     def report(self, epoch: int, step: int) -> EpochReport:
+        """Report an epoch, and begin the next."""
         domains = {}
-        for name, correct, losses in zip(self._domains, self._correct, self._losses, strict=True):
-            if correct:
-                right = float(torch.cat(correct).float().mean())
-                domains[name] = DomainProgress(float(torch.cat(losses).mean()), right, None, 1.0)
-        self._reset()
-        return EpochReport(epoch, step, domains, 1.0, has_switches=False)
+        for index, name in enumerate(self._domains):
+            losses, correct = zip(
+                *((loss, right) for domain, loss, right in self._seen if domain == index), strict=True
+            )
+            means = (float(torch.cat(values).float().mean()) for values in (losses, correct))
+            domains[name] = DomainProgress(*means, validation_accuracy=None, usage=1.0)
+        self._seen.clear()
+        return EpochReport(epoch, step, domains, union=1.0, has_switches=False)
