@@ -128,10 +128,8 @@ class _Tally:
         """Report an epoch, and begin the next."""
         domains = {}
         for index, name in enumerate(self._domains):
-            losses, correct = zip(
-                *((loss, right) for domain, loss, right in self._seen if domain == index), strict=True
-            )
-            means = (float(torch.cat(values).float().mean()) for values in (losses, correct))
-            domains[name] = DomainProgress(*means, validation_accuracy=None, usage=1.0)
+            seen = [(losses, correct) for domain, losses, correct in self._seen if domain == index]
+            loss, accuracy = (float(torch.cat(values).float().mean()) for values in zip(*seen, strict=True))
+            domains[name] = DomainProgress(loss, accuracy, validation_accuracy=None, usage=1.0)
         self._seen.clear()
         return EpochReport(epoch, step, domains, union=1.0, has_switches=False)
