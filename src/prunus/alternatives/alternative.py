@@ -98,7 +98,7 @@ class Alternative:
         title: what it is, in words.
         make: trains it and writes its files.
         packages: that it needs beside those that train.
-        has_budget: whether the recipe's budget matters to it.
+        has_budget: whether it is made once per budget.
     """
 
     title: str

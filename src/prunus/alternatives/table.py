@@ -13,7 +13,6 @@ ALTERNATIVES: dict[str, Alternative] = {
         "one network trained by all domains, cut by Torch-Pruning to our MACs, ONNX Runtime int8",
         pruned.make,
         (*ONNX, "torch_pruning"),
-        has_budget=True,
     ),
     "lora": Alternative("frozen network, a LoRA adapter of PEFT per domain, float32", lora.make, (*ONNX, "peft")),
     OURS: Alternative("Prunus, float32", ours.make_float32, has_budget=True),

@@ -157,7 +157,7 @@ def versus(
     ] = "",
     budgets: Annotated[
         str | None,
-        typer.Option(help="Budgets beside the recipe's, as in 0.5,1.", show_default="only the recipe's"),
+        typer.Option(help="Budgets of ours beside the recipe's, as in 0.5,1.", show_default="only the recipe's"),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for all files, the tables and the plot.")] = Path("runs/versus"),
     seeds: Seeds = None,

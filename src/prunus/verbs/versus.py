@@ -46,7 +46,7 @@ def versus(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
 
     Args:
         only: alternatives to make (default: all); ours always takes part.
-        budgets: shares of the kernels, beside the recipe's budget, for the alternatives that have one.
+        budgets: of ours, as shares of the kernels, beside the recipe's budget.
         seeds: make everything once per seed.
         rounds: how often each is timed.
         split: what is measured on; "validation" where test images have no labels.
