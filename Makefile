@@ -74,7 +74,7 @@ $(READY): requirements.txt pyproject.toml samples/pyproject.toml $(wildcard nati
 # and samples/pyproject.toml, which other installers read, must name the same versions.
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-header --upgrade
 requirements: | $(UV)
-	$(COMPILE) --group build --extra train --extra onnx --extra serve --extra report --extra sweep --extra docs --extra dev \
+	$(COMPILE) --group build --extra train --extra onnx --extra serve --extra report --extra sweep --extra versus --extra docs --extra dev \
 	  pyproject.toml --output-file requirements.txt
 	$(COMPILE) --group uv --output-file requirements-uv.txt
 

@@ -13,7 +13,9 @@ from statistics import mean
 import pytest
 
 import prunus
+from benchmarks import versus_page
 from benchmarks.runtime_speed import LEAST_GAIN, TARGETS
+from prunus.alternatives.table import ALTERNATIVES
 from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
 from prunus.measure.comparison import Comparison
 from prunus.methods.table import METHODS
@@ -180,6 +182,19 @@ def test_the_headline_and_the_cost_of_filters_are_those_that_were_measured() -> 
     units = {row["name"]: row["accuracy"] for row in json.loads((folder / "budget_units.json").read_text())["rows"]}
     points = 100 * (units["kernels at equal MACs"] - units["filters"])
     assert f"whole filters were {points:.1f} points less accurate" in (ROOT / "docs" / "budget.md").read_text()
+
+
+def test_the_page_of_alternatives_shows_the_tables_that_the_raw_results_make() -> None:
+    page = versus_page.PAGE.read_text()
+    names = [found[1] for found in versus_page.PLACE.findall(page)]
+    assert sorted(names) == sorted(folder.name for folder in versus_page.RESULTS.iterdir())
+    assert versus_page.with_tables(page) == page
+    for name in names:
+        results = versus_page.read_results(name)
+        assert results.failed == {}
+        assert {row.name for row in results.rows} >= set(ALTERNATIVES)
+        assert (versus_page.RESULTS / name / "versus.md").read_text() in page
+        assert f"(results/versus/{name}/versus.svg)" in page
 
 
 @pytest.mark.parametrize("name", ["compare", "compare15"])

@@ -83,9 +83,11 @@ drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 progress: report run_folder terminal training
 quantizing: bundle config data evaluation graph images integers runtime torch_graph
-verbs: adding backbone benchmarks bundle catalog comparison config data drafting editing evaluation graph measure
-    methods onnx parallel presets pretraining progress quantizing recipes report run_folder runtime samples serving
-    timing torch_graph training
+alternatives: backbone bundle config data evaluation learning lowering masks measure parallel quantizing recipes
+    run_folder runtime timing training
+verbs: adding alternatives backbone benchmarks bundle catalog comparison config data drafting editing evaluation graph
+    measure methods onnx parallel presets pretraining progress quantizing recipes report run_folder runtime samples
+    serving timing torch_graph training
 cli: backbone benchmarks bundle catalog config data measure onnx parallel progress recipes report run_folder runtime
     serving terminal verbs
 __main__: cli
@@ -98,7 +100,7 @@ IMPORTS = {
 WITH_TORCH = {
     *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
     *("budgets", "checkpoints", "evaluation", "comparison", "drafting", "pretraining", "verbs"),
-    *("torch_graph", "adding", "quantizing"),
+    *("torch_graph", "adding", "quantizing", "alternatives"),
 }
 
 

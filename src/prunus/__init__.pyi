@@ -45,5 +45,6 @@ from .verbs.sweep import sweep as sweep
 from .verbs.tables import tables as tables
 from .verbs.train import resume as resume
 from .verbs.train import train as train
+from .verbs.versus import versus as versus
 from .verbs.zoo import zoo as zoo
 from .version import __version__ as __version__

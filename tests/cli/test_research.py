@@ -10,9 +10,11 @@ from typer.testing import CliRunner, Result
 
 from prunus.cli.app import app
 from prunus.errors import DataError, RecipeError, TrainingError
+from prunus.measure.alternatives.results import Versus
 from prunus.measure.comparison import Comparison, Sweep
 from prunus.methods.table import METHODS
 from tests.makers.comparison_rows import ROW
+from tests.makers.versus_results import row, versus
 
 TEN = ",".join(["50"] * 10)
 Run = Callable[..., Result]
@@ -196,3 +198,28 @@ def test_methods_are_listed_briefly_and_described_by_name() -> None:
 def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
     refused = CliRunner().invoke(app, ["methods", "tapss"])
     assert "unknown method 'tapss'; did you mean 'taps'? known: taps, " in str(refused.exception)
+
+
+def test_versus_passes_on_its_options_and_prints_both_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[tuple[Any, ...]] = []
+    results = versus([row("lora", 0, 0.8, 5_000_000, 2.0), row("ours", 0, 0.81, 800_000, 1.0)])
+
+    def measure(*arguments: Any) -> Versus:  # noqa: ANN401
+        calls.append(arguments)
+        return results
+
+    monkeypatch.setattr("prunus.versus", measure)
+    (tmp_path / "recipe.toml").write_text('backbone = "wrn14_2"\ndomains = ["birds"]\n')
+    command = ["versus", str(tmp_path / "recipe.toml")]
+    options = ["--only", "lora", "--budgets", "0.5,1", "--seeds", "0,1", "--set", "training.epochs=3", "--rounds", "9"]
+    shown = CliRunner().invoke(app, [*command, *options, "--no-cache"])
+    recipe, out, only, budgets, seeds, rounds, split, watch, device, use_cache = calls[0]
+    assert recipe.training.epochs == 3
+    assert (out, only, budgets, seeds, rounds) == (Path("runs/versus"), "lora", [0.5, 1.0], [0, 1], 9)
+    assert (split, device, use_cache) == ("test", "auto", False)
+    assert [type(observer).__name__ for observer in watch("1/2 lora")] == ["TrainingProgress"]
+    assert "against" in shown.output
+    assert "+1.0" in shown.output
+    assert "Written to runs/versus: versus.json, .md and .svg" in shown.output
+    printed = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert Versus.model_validate(printed) == results

@@ -25,7 +25,15 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Change": (train.add_domain, train.remove_domain),
     "Measure": (measure.evaluate, measure.bench, measure.inspect, measure.report),
     "Use": (use.predict, use.serve, use.export, use.card),
-    "Research": (research.methods, research.compare, research.sweep, research.submit, research.score, research.tables),
+    "Research": (
+        research.methods,
+        research.compare,
+        research.versus,
+        research.sweep,
+        research.submit,
+        research.score,
+        research.tables,
+    ),
 }
 
 app = typer.Typer(

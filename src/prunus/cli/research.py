@@ -1,4 +1,4 @@
-"""Commands for research: `methods`, `compare`, `sweep`, `submit`, `score` and `tables`."""
+"""Commands for research: `methods`, `compare`, `versus`, `sweep`, `submit`, `score` and `tables`."""
 
 from __future__ import annotations
 
@@ -142,6 +142,56 @@ def compare(
     files = f"Written to {out}: comparison.csv, .json, .md and .tex"
     show(comparison, as_json, comparison_view(comparison, console.width), files)
     _raise_failures(comparison)
+
+
+def versus(
+    recipe: Annotated[Path, typer.Argument(help="Recipe (TOML) of our model file; the others share its settings.")],
+    only: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Alternatives, as in finetuned,lora; ours always takes part. "
+            "All: finetuned, probe, pruned, lora, ours, ours_int8.",
+            show_default="all",
+        ),
+    ] = "",
+    budgets: Annotated[
+        str | None,
+        typer.Option(help="Budgets of ours beside the recipe's, as in 0.5,1.", show_default="only the recipe's"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for all files, the tables and the plot.")] = Path("runs/versus"),
+    seeds: Seeds = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of measurements of every time.")] = 50,
+    split: Split = "test",
+    overrides: Overrides = None,
+    device: Device = "auto",
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train and measure what you could ship instead: accuracy, bytes and milliseconds on your own domains.
+
+    The alternatives come from packages of PyPI: fine-tuned networks and a linear probe in ONNX Runtime's 8 bits, a
+    network cut with Torch-Pruning, and LoRA adapters of PEFT. Run the same command again to make what is missing and to
+    time everything again.
+
+    Example: prunus versus recipe.toml --seeds 0,1,2
+    """
+    from prunus.report.alternatives.tables import versus_view
+
+    console = plain_console(stderr=as_json)
+    result = prunus.versus(
+        prunus.load_recipe(recipe, overrides or ()),
+        out,
+        only,
+        _numbers(budgets, BUDGETS_HELP, RecipeError) if budgets else (),
+        _seeds(seeds),
+        rounds,
+        split,
+        lambda title: [TrainingProgress(title, console)],
+        device,
+        not no_cache,
+    )
+    show(result, as_json, versus_view(result), f"Written to {out}: versus.json, .md and .svg")
 
 
 def sweep(

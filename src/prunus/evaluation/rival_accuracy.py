@@ -45,13 +45,13 @@ def engine_accuracies(subject: Subject, engines: Engines, data: str | Path | Non
     accuracies: dict[tuple[str, str], float] = {}
     for name in dict.fromkeys(name for name, _ in engines):
         logits = {domain: each for (engine, domain), each in engines.items() if engine == name}
-        for answers in classify_measurable(_in_place_of(subject, logits), "test", data):
+        for answers in classify_measurable(in_place_of(subject, logits), "test", data):
             if isinstance(answers, Answers):
                 accuracies[name, answers.domain] = answers.accuracy()
     return accuracies
 
 
-def _in_place_of(subject: Subject, logits: Mapping[str, Logits]) -> Subject:
+def in_place_of(subject: Subject, logits: Mapping[str, Logits]) -> Subject:
     """Return the subject as another engine computes it, with only the domains that the engine has."""
     choices = tuple(choice for choice in subject.recipe.domains if choice.name in logits)
     recipe = subject.recipe.model_copy(update={"domains": choices})

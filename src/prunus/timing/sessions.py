@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 Run = Callable[[Floats], Floats]
 
 
-def onnx_run(model: bytes, threads: int) -> Run:
-    """Load an ONNX model in ONNX Runtime."""
+def onnx_run(model: bytes, threads: int, output: str | None = None) -> Run:
+    """Load an ONNX model in ONNX Runtime; `output` is the one to return of a model with several."""
     import onnxruntime  # noqa: PLC0415  # optional, as all imports below
 
     options = onnxruntime.SessionOptions()
@@ -23,7 +23,7 @@ def onnx_run(model: bytes, threads: int) -> Run:
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def run(images: Floats) -> Floats:
-        logits: Floats = session.run(None, {"images": images})[0]
+        logits: Floats = session.run([output] if output else None, {"images": images})[0]
         return logits
 
     return run

@@ -71,7 +71,7 @@ class RecipeTraining:
         """Load the data, adapt the network and train it."""
         recipe = self.recipe
         with self.processes.leader_first() if self.use_cache else nullcontext():  # which decodes for a whole machine
-            data = [self._load(backbone, *pair) for pair in zip(domains, recipe.domains, strict=True)]
+            data = self.load_data(backbone, domains)
         self._check_validation(data)
         identity = Identity(
             recipe=recipe,
@@ -100,6 +100,10 @@ class RecipeTraining:
             keeper = make_growth_keeper(net, backbone, recipe, self.processes)
         learner = Learner(net, recipe, self.processes, self.teacher)
         fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start, keeper)
+
+    def load_data(self, backbone: Backbone, domains: Sequence[Domain]) -> list[DomainData]:
+        """Load the images of all domains, as the network will see them."""
+        return [self._load(backbone, *pair) for pair in zip(domains, self.recipe.domains, strict=True)]
 
     def _backbone(self) -> Backbone:
         """Load the network; the weights of an own one that no file holds are kept in the run."""

@@ -1,0 +1,1 @@
+"""What several alternatives need: a network with several heads, a training loop, export and cutting."""

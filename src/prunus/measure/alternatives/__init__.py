@@ -1,0 +1,1 @@
+"""What `prunus versus` measures, and how ours compares."""

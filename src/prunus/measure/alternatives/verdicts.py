@@ -1,0 +1,106 @@
+"""Join the seeds of alternatives, and compare each with the best of ours at the same cost."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from prunus.measure.alternatives.results import OURS, Versus, VersusRow
+
+ERRORS = 2.0  # standard errors of a difference that count as noise
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The rows of one alternative over its seeds.
+
+    Args:
+        accuracies: by domain, means over the seeds.
+        spread: standard deviation of the mean accuracy over the seeds; None with one seed.
+        error: standard error of the mean accuracy: of the test images, and of the seeds if there are several.
+    """
+
+    name: str
+    seeds: int
+    accuracies: dict[str, float]
+    mean_accuracy: float
+    spread: float | None
+    error: float
+    total_bytes: float
+    macs: float
+    milliseconds: float
+
+    @property
+    def is_ours(self) -> bool:
+        """Return whether the alternative is a model file of Prunus."""
+        return self.name.startswith(OURS)
+
+
+def summarize(versus: Versus) -> list[Summary]:
+    """Join the seeds of every alternative, in the order of the titles."""
+    groups = {name: [row for row in versus.rows if row.name == name] for name in versus.titles}
+    return [_summary(name, rows, versus.images) for name, rows in groups.items() if rows]
+
+
+def _summary(name: str, rows: Sequence[VersusRow], images: dict[str, int]) -> Summary:
+    accuracies = {domain: statistics.fmean(row.accuracies[domain] for row in rows) for domain in rows[0].accuracies}
+    means = [row.mean_accuracy for row in rows]
+    spread = statistics.stdev(means) if len(rows) > 1 else None
+    drawn = sum(share * (1 - share) / images[domain] for domain, share in accuracies.items()) / len(accuracies) ** 2
+    return Summary(
+        name,
+        len(rows),
+        accuracies,
+        statistics.fmean(means),
+        spread,
+        math.sqrt(drawn + (spread or 0.0) ** 2 / len(rows)),
+        statistics.fmean(row.total_bytes for row in rows),
+        statistics.fmean(statistics.fmean(row.macs.values()) for row in rows),
+        statistics.fmean(row.milliseconds for row in rows),
+    )
+
+
+def noise(one: Summary, other: Summary) -> float:
+    """Return the difference of two mean accuracies that is no more than noise.
+
+    All alternatives classify the same images, so this is rather too much than too little.
+    """
+    return ERRORS * math.hypot(one.error, other.error)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The best of ours that costs no more than another alternative.
+
+    Args:
+        ours: None if all of ours cost more.
+        difference: our mean accuracy less the other one's.
+    """
+
+    rival: str
+    ours: str | None
+    difference: float
+    noise: float
+
+    @property
+    def is_noise(self) -> bool:
+        """Return whether the difference is too small to tell."""
+        return abs(self.difference) <= self.noise
+
+
+def judge(summaries: Iterable[Summary], cost: str) -> list[Verdict]:
+    """Compare every other alternative with the most accurate of ours at no more of a cost."""
+    listed = list(summaries)
+    ours = [summary for summary in listed if summary.is_ours]
+    verdicts = []
+    for rival in listed:
+        if rival.is_ours:
+            continue
+        allowed = [summary for summary in ours if getattr(summary, cost) <= getattr(rival, cost)]
+        best = max(allowed, key=lambda summary: summary.mean_accuracy, default=None)
+        if best is None:
+            verdicts.append(Verdict(rival.name, None, 0.0, 0.0))
+        else:
+            difference = best.mean_accuracy - rival.mean_accuracy
+            verdicts.append(Verdict(rival.name, best.name, difference, noise(best, rival)))
+    return verdicts
