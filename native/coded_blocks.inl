@@ -3,10 +3,13 @@
 constexpr int kPerBlock = kBlock / Lanes::width;  // vectors of a block
 constexpr ptrdiff_t kLine = 64;                   // bytes of a cache line
 
-// Load the codes that one word of a window multiplies, for the block at p. Near: its offsets follow each other.
+// Load the codes that one word of a window multiplies, for the block at p. Near: its offsets follow each other. A step
+// of 4: they are words already.
 template <int Step, bool Near, class L>
 static inline void read_word(const ptrdiff_t* offsets, const uint8_t* p, L (&x)[kPerBlock]) {
-  if constexpr (Near && L::group == 4) {
+  if constexpr (Step == 4) {
+    for (int i = 0; i < kPerBlock; i++) x[i] = L::words(p + offsets[0] + i * (L::width * 4));
+  } else if constexpr (Near && L::group == 4) {
     L::template spread<Step>(p + offsets[0], x);
   } else {
     L::template combine<Step>(p, offsets, x);

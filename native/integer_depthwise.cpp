@@ -14,9 +14,9 @@ void IntegerDepthwiseConvolution::prepare_runs(Program& program) {
 void IntegerDepthwiseConvolution::run(const Run& run) const {
   windows_.prepare(run, inputs[0]);
   const Bits used = domains_[run.domain].used;
-  const auto work = [&](const Piece& piece, int) {
+  const auto work = [&](const Piece& piece, int worker) {
     const Finish all = finish(run, piece.image);
-    const uint8_t* input = windows_.prepared(run, inputs[0], piece.image);
+    const uint8_t* input = windows_.prepared(run, inputs[0], piece.image, worker);
     for (int o = piece.first_channel; o < piece.last_channel; o++) {
       IntegerDepthwise j{};
       j.words = windows_.reads();

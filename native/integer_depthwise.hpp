@@ -8,7 +8,7 @@ class IntegerDepthwiseConvolution : public IntegerConvolution {
  public:
   IntegerDepthwiseConvolution(const IntegerLayer& layer, const Program& program, const Shape& input,
                               const Shape& output)
-      : IntegerConvolution(layer, program), windows_(layer.window, input, output, program.integers().group) {}
+      : IntegerConvolution(layer, program), windows_(layer.window, input, output, program.integers(), false) {}
   const char* path(int) const override { return "integer depthwise"; }
   void announce(Program& program) override { windows_.announce(program, inputs[0], output); }
   void run(const Run& run) const override;

@@ -48,7 +48,7 @@ IntegerDirect IntegerDirectConvolution::job(const Run& run, ptrdiff_t image, int
   AlignedBuffer& sums = run.context.scratch[worker].sums;
   IntegerDirect j{};
   j.words = windows_.reads();
-  j.input = windows_.prepared(run, inputs[0], image);
+  j.input = windows_.prepared(run, inputs[0], image, worker);
   j.channel = windows_.channel();
   j.inputs = layer_.inputs;
   j.union_start = lists_->kernels(block);

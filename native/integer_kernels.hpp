@@ -35,7 +35,7 @@ struct Finish {
 // The reads of a window. Position p reads input[step * p + offset], for `group` offsets per word.
 struct Words {
   int count;
-  int step;                   // 1 or 2
+  int step;                   // 1 or 2; 4 if the input consists of words
   const ptrdiff_t* offsets;   // [word][group]
   const uint8_t* neighbours;  // per word: whether its offsets follow each other
 };
@@ -121,6 +121,8 @@ struct IntegerKernels {
   void (*direct)(const IntegerDirect&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*depthwise)(const IntegerDepthwise&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*pointwise)(const IntegerPointwise&, ptrdiff_t first_block, ptrdiff_t last_block);
+  // Make words of neighbouring codes, for every code or every second one; null if a block's words are not in order.
+  void (*spread)(const uint8_t* from, int step, ptrdiff_t blocks, uint8_t* words);
   // Interleave the planes at `group` offsets into words.
   void (*interleave)(const uint8_t* planes, const ptrdiff_t* offsets, ptrdiff_t blocks, uint8_t* words);
   void (*every_nth)(const uint8_t* from, ptrdiff_t step, ptrdiff_t count, uint8_t* to);

@@ -8,7 +8,9 @@
 #include "integer_windowed.inl"
 
 static constexpr IntegerKernels make_integer_table() {
-  return {Lanes::group, Lanes::offset, window_tile, Lanes::point_tile, direct, depthwise, pointwise,
-          interleave,   every_nth,     elementwise, look_up,           pool,   quantize,  dequantize,
-          mean,         logit};
+  return {Lanes::group, Lanes::offset, window_tile, Lanes::point_tile,
+          direct,       depthwise,     pointwise,   in_order ? spread : nullptr,
+          interleave,   every_nth,     elementwise, look_up,
+          pool,         quantize,      dequantize,  mean,
+          logit};
 }

@@ -83,7 +83,8 @@ static inline bool is_inside(const CodedPooling& j) {
          static_cast<ptrdiff_t>(j.out_width - 1) * j.stride[1] + j.kernel[1] <= j.width;
 }
 
-// The codes of a row of means. Nothing that the loop reads can change as far as the compiler knows, so it is vectorized.
+// The codes of a row of means. Nothing that the loop reads can change as far as the compiler knows, so it is
+// vectorized.
 static void encode_sums(const CodedPooling& j, const int32_t* __restrict sums, int32_t rows,
                         const float* __restrict factors, uint8_t* __restrict to) {
   const int32_t* __restrict columns = j.columns;

@@ -226,8 +226,8 @@ void CodedMeanStep::run(const Run& run) const {
     uint8_t* means = run.codes(output, piece.image);
     for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
       std::memset(means + c * to.plane(), padding, kBlock);  // the only block
-      means[c * to.plane()] = run.program.integers().mean(codes + c * from.plane(), from.blocks() * kBlock, zero,
-                                                          d.factor, d.offset);
+      means[c * to.plane()] =
+          run.program.integers().mean(codes + c * from.plane(), from.blocks() * kBlock, zero, d.factor, d.offset);
     }
     run.fill_ring(output, piece);
   });

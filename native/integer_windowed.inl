@@ -55,11 +55,28 @@ static void accumulate(const IntegerDirect& d, int first, ptrdiff_t position) {
   }
 }
 
+constexpr bool in_order = kPerBlock == 1 && Lanes::group == 4;  // the words of a block of neighbours
+
+static inline void spread(const uint8_t* from, int step, ptrdiff_t blocks, uint8_t* words) {
+  const ptrdiff_t neighbours[kMaxGroup] = {0, 1, 2, 3};
+  for (ptrdiff_t position = 0; position < blocks * kBlock; position += kBlock) {
+    Lanes x[kPerBlock];
+    if (step == 1) {
+      read_word<1, true>(neighbours, from + position, x);
+    } else {
+      read_word<2, true>(neighbours, from + 2 * position, x);
+    }
+    for (int i = 0; i < kPerBlock; i++) x[i].store_words(words + 4 * (position + i * Lanes::width));
+  }
+}
+
 using Accumulate = void (*)(const IntegerDirect&, int, ptrdiff_t);
 
 template <int T, int B>
 static inline Accumulate accumulate_from(int step, bool near) {
   constexpr bool can_be_near = Lanes::group == 4;  // otherwise there are no words of neighbours
+  if constexpr (in_order)
+    if (step == 4) return accumulate<T, B, 4, true>;
   if (near) return step == 1 ? accumulate<T, B, 1, can_be_near> : accumulate<T, B, 2, can_be_near>;
   return step == 1 ? accumulate<T, B, 1, false> : accumulate<T, B, 2, false>;
 }

@@ -9,17 +9,20 @@ namespace prunus {
 namespace {
 
 constexpr ptrdiff_t kMostTaps = ptrdiff_t{1} << 16;  // far above any real window
+constexpr ptrdiff_t kMostSpread = 1 << 18;           // bytes: what may stay in the L2 cache beside the rest
 constexpr double kMostOfAChannel = 1ull << 30;       // bytes; far above any real image
 
 }  // namespace
 
-IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output, int group)
+IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output,
+                               const IntegerKernels& kernels, bool may_spread)
     : spec_(spec),
       input_(input),
       output_(output),
-      group_(group),
+      group_(kernels.group),
       step_(spec.stride[1] == 2 ? 2 : 1),
-      across_(spec.stride[1] / step_) {
+      across_(spec.stride[1] / step_),
+      spread_(kernels.spread) {
   if (static_cast<ptrdiff_t>(spec.kernel[0]) * spec.kernel[1] > kMostTaps)
     throw std::length_error("the window is too large for 8 bits");
   for (int y = 0; y < spec.kernel[0]; y++)
@@ -39,7 +42,8 @@ IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const
     rows_ = {std::min(rows_.first, tap.down), std::max(rows_.last, tap.down)};
     columns_ = {std::min(columns_.first, tap.right), std::max(columns_.last, tap.right)};
   }
-  group_taps(group);
+  group_taps(group_);
+  if (!may_spread || !can_spread()) spread_ = nullptr;
 }
 
 // Neighbours of a row are read at once; three of them fill a word of four well enough. All other taps are put together
@@ -67,7 +71,14 @@ bool IntegerWindows::in_place() const {
          input_.width == output_.width;
 }
 
+bool IntegerWindows::can_spread() const {
+  const double rows = static_cast<double>(phases_.size()) * (output_.height + rows_.count() - 1);
+  return spread_ && spec_.kernel[1] == 3 && spec_.dilation[1] == 1 && across_ == 1 && spec_.pads[1] <= 2 &&
+         rows * (output_.width + 1) * 4 * input_.channels <= kMostSpread;
+}
+
 void IntegerWindows::announce(Program& program, int input, int output) const {
+  if (spread_) return;
   if (in_place()) {
     const auto reach = [](const Range& range) { return std::max<ptrdiff_t>({0, -range.first, range.last}); };
     program.need_ring(input, reach(rows_), reach(columns_));
@@ -77,7 +88,9 @@ void IntegerWindows::announce(Program& program, int input, int output) const {
 }
 
 void IntegerWindows::settle(Program& program, int input, int output) {
-  if (in_place()) {
+  if (spread_) {
+    settle_spread(program.lattice(output));
+  } else if (in_place()) {
     settle_in_place(program.lattice(input));
   } else {
     settle_copy(program, input, program.lattice(output));
@@ -89,6 +102,25 @@ void IntegerWindows::settle_in_place(const Lattice& lattice) {
   std::vector<ptrdiff_t> offsets;
   for (const Tap& tap : taps_) offsets.push_back(tap.down * lattice.stride() + tap.right);
   set_offsets(offsets);
+}
+
+void IntegerWindows::settle_spread(const Lattice& lattice) {
+  copied_row_ = 4 * lattice.stride();
+  copied_phase_ = (output_.height + rows_.count() - 1) * copied_row_;
+  // blocks are read and written past the last row
+  const ptrdiff_t bytes = static_cast<ptrdiff_t>(phases_.size()) * copied_phase_ + 4 * (lattice.side + kBlock);
+  channel_ = ((bytes + 63) / 64 | 1) * 64;
+  std::vector<ptrdiff_t> offsets;
+  for (const Tap& tap : taps_) {
+    const ptrdiff_t index = std::lower_bound(phases_.begin(), phases_.end(), tap.phase) - phases_.begin();
+    offsets.push_back(index * copied_phase_ + (tap.down - rows_.first) * copied_row_);
+  }
+  set_offsets(offsets);
+  for (ptrdiff_t c = 0; c < output_.width; c++)
+    for (ptrdiff_t x = 0; x < spec_.kernel[1]; x++) {
+      const ptrdiff_t column = step_ * c + columns_.first + x;
+      if (column < 0 || column >= input_.width) edges_.push_back(4 * c + x);
+    }
 }
 
 void IntegerWindows::settle_copy(Program& program, int input, const Lattice& lattice) {
@@ -119,6 +151,8 @@ void IntegerWindows::set_offsets(const std::vector<ptrdiff_t>& offset_of_tap) {
 }
 
 void IntegerWindows::prepare(const Run& run, int input) const {
+  if (spread_)
+    for (Scratch& scratch : run.context.scratch) scratch.spread_image = -1;
   if (copy_ < 0) return;
   CopyRoom& room = run.context.copy;
   if (room.holds == copy_) return;
@@ -132,9 +166,44 @@ void IntegerWindows::prepare(const Run& run, int input) const {
   room.holds = copy_;
 }
 
-const uint8_t* IntegerWindows::prepared(const Run& run, int input, ptrdiff_t image) const {
+const uint8_t* IntegerWindows::prepared(const Run& run, int input, ptrdiff_t image, int worker) const {
+  if (spread_) {
+    Scratch& scratch = run.context.scratch[worker];
+    scratch.widened.grow(input_.channels * channel_ / static_cast<ptrdiff_t>(sizeof(float)));
+    uint8_t* words = reinterpret_cast<uint8_t*>(scratch.widened.data());
+    const Lattice& lattice = run.program.lattice(input);
+    for (ptrdiff_t c = 0; scratch.spread_image != image && c < input_.channels; c++)
+      spread_channel(run.codes(input, image) + c * lattice.plane(), lattice, run.program.zero(input, run.domain),
+                     words + c * channel_);
+    scratch.spread_image = image;
+    return words;
+  }
   if (copy_ < 0) return run.codes(input, image);
   return run.context.copy.data() + image * input_.channels * channel_;
+}
+
+// Rows are spread in order, in whole blocks: what one writes past its end, the next overwrites. If the rows of the copy
+// have the spacing of the input's, they are spread all at once.
+void IntegerWindows::spread_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
+  const ptrdiff_t rows = output_.height + rows_.count() - 1;
+  const bool at_once = spec_.stride[0] == 1 && step_ == 1 && copied_row_ == 4 * lattice.stride();
+  const ptrdiff_t inside = std::min<ptrdiff_t>(input_.height, rows + rows_.first) - std::max<ptrdiff_t>(0, rows_.first);
+  const auto blocks_of = [](ptrdiff_t positions) { return (positions + kBlock - 1) / kBlock; };
+  for (ptrdiff_t phase : phases_) {
+    bool is_first = true;  // of the rows inside the image
+    for (ptrdiff_t r = 0; r < rows; r++, to += copied_row_) {
+      const ptrdiff_t row = (r + rows_.first) * spec_.stride[0] + phase;
+      if (row < 0 || row >= input_.height) {
+        std::memset(to, zero, copied_row_);
+        continue;
+      }
+      const uint8_t* codes = from + row * lattice.stride() + columns_.first;
+      if (!at_once) spread_(codes, step_, blocks_of(output_.width), to);
+      if (at_once && is_first) spread_(codes, 1, blocks_of(inside * lattice.stride()), to);
+      is_first = false;
+      for (ptrdiff_t edge : edges_) to[edge] = zero;
+    }
+  }
 }
 
 void IntegerWindows::copy_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {

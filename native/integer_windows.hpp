@@ -4,6 +4,9 @@
 // rows have the spacing of the output's, so that an output position p reads position step * p. A stride of 2 across is
 // a step of 2. A larger one splits the columns, and every stride down splits the rows, into planes (phases) of every
 // n-th.
+//
+// Small inputs of windows of three columns are spread: each thread makes a copy of its own in which every position
+// holds the word of its three neighbours. Their planes need no padding, and all blocks of outputs use the same words.
 #pragma once
 #include <vector>
 
@@ -19,7 +22,8 @@ class IntegerWindows {
     bool neighbours;
   };
 
-  IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output, int group);
+  IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output, const IntegerKernels& kernels,
+                 bool may_spread);
 
   int num_taps() const { return static_cast<int>(taps_.size()); }
   const std::vector<Word>& words() const { return word_taps_; }
@@ -30,9 +34,11 @@ class IntegerWindows {
   // Copy the input of all images if necessary.
   void prepare(const Run& run, int input) const;
   // The first channel of a prepared image, and the bytes from one channel to the next.
-  const uint8_t* prepared(const Run& run, int input, ptrdiff_t image) const;
+  const uint8_t* prepared(const Run& run, int input, ptrdiff_t image, int worker) const;
   ptrdiff_t channel() const { return channel_; }
-  Words reads() const { return {static_cast<int>(word_taps_.size()), step_, offsets_.data(), neighbours_.data()}; }
+  Words reads() const {
+    return {static_cast<int>(word_taps_.size()), spread_ ? 4 : step_, offsets_.data(), neighbours_.data()};
+  }
 
  private:
   struct Tap {
@@ -47,6 +53,9 @@ class IntegerWindows {
 
   void group_taps(int group);
   bool in_place() const;
+  bool can_spread() const;
+  void settle_spread(const Lattice& lattice);
+  void spread_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
   void settle_in_place(const Lattice& lattice);
   void settle_copy(Program& program, int input, const Lattice& lattice);
   void set_offsets(const std::vector<ptrdiff_t>& offset_of_tap);
@@ -57,8 +66,10 @@ class IntegerWindows {
   WindowSpec spec_;
   Shape input_, output_;
   int group_;
-  int step_;    // bytes between the reads of neighbouring positions
-  int across_;  // the stride across that phases take care of
+  int step_;                                                  // bytes between the reads of neighbouring positions
+  int across_;                                                // the stride across that phases take care of
+  void (*spread_)(const uint8_t*, int, ptrdiff_t, uint8_t*);  // null if the input is not spread
+  std::vector<ptrdiff_t> edges_;                              // bytes of a spread row that lie outside the image
   std::vector<Tap> taps_;
   Range rows_, columns_;  // of the taps' shifts
   std::vector<Word> word_taps_;

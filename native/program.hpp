@@ -30,6 +30,7 @@ struct Shape {
 struct Scratch {
   AlignedBuffer sums, widened;  // widened: the kernels of one input as float32
   AlignedBuffer kept;           // the used weights of a 1x1 layer
+  ptrdiff_t spread_image = -1;  // of the current step: the one whose words `widened` holds
   std::vector<uint32_t> offsets, start;
 };
 
@@ -90,8 +91,7 @@ struct Run {
 
   // Call work(piece, worker) for all pieces of planes with `blocks` blocks.
   template <class Work>
-  void for_each_piece(ptrdiff_t blocks, int channels, Work&& work, int unit = 1,
-                      const Grain& grain = kFloats) const {
+  void for_each_piece(ptrdiff_t blocks, int channels, Work&& work, int unit = 1, const Grain& grain = kFloats) const {
     const Partition pieces(images, blocks, channels, context.workers.threads(), unit, grain);
     context.workers.for_each(pieces.count(), [&](ptrdiff_t item, int worker) { work(pieces[item], worker); });
   }
