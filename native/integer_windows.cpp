@@ -89,7 +89,7 @@ void IntegerWindows::announce(Program& program, int input, int output) const {
 
 void IntegerWindows::settle(Program& program, int input, int output) {
   if (spread_) {
-    settle_spread(program.lattice(output));
+    settle_spread(program, input, program.lattice(output));
   } else if (in_place()) {
     settle_in_place(program.lattice(input));
   } else {
@@ -104,12 +104,16 @@ void IntegerWindows::settle_in_place(const Lattice& lattice) {
   set_offsets(offsets);
 }
 
-void IntegerWindows::settle_spread(const Lattice& lattice) {
+void IntegerWindows::settle_spread(Program& program, int input, const Lattice& lattice) {
   copied_row_ = 4 * lattice.stride();
-  copied_phase_ = (output_.height + rows_.count() - 1) * copied_row_;
+  const ptrdiff_t rows = output_.height + rows_.count() - 1;
+  if (static_cast<double>(rows) * copied_row_ * static_cast<double>(phases_.size()) > kMostOfAChannel)
+    throw std::length_error("the window and the image are too large together");
+  copied_phase_ = rows * copied_row_;
   // blocks are read and written past the last row
   const ptrdiff_t bytes = static_cast<ptrdiff_t>(phases_.size()) * copied_phase_ + 4 * (lattice.side + kBlock);
   channel_ = ((bytes + 63) / 64 | 1) * 64;
+  program.add_copy({2, input, copied_row_, copied_phase_, rows_.first}, input_.channels * channel_);  // counts its bytes
   std::vector<ptrdiff_t> offsets;
   for (const Tap& tap : taps_) {
     const ptrdiff_t index = std::lower_bound(phases_.begin(), phases_.end(), tap.phase) - phases_.begin();

@@ -54,7 +54,7 @@ class IntegerWindows {
   void group_taps(int group);
   bool in_place() const;
   bool can_spread() const;
-  void settle_spread(const Lattice& lattice);
+  void settle_spread(Program& program, int input, const Lattice& lattice);
   void spread_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
   void settle_in_place(const Lattice& lattice);
   void settle_copy(Program& program, int input, const Lattice& lattice);
