@@ -113,7 +113,7 @@ void IntegerWindows::settle_spread(Program& program, int input, const Lattice& l
   // blocks are read and written past the last row
   const ptrdiff_t bytes = static_cast<ptrdiff_t>(phases_.size()) * copied_phase_ + 4 * (lattice.side + kBlock);
   channel_ = ((bytes + 63) / 64 | 1) * 64;
-  program.add_copy({2, input, copied_row_, copied_phase_, rows_.first}, input_.channels * channel_);  // counts its bytes
+  program.add_copy({2, input, copied_row_, copied_phase_, rows_.first}, input_.channels * channel_);  // its bytes count
   std::vector<ptrdiff_t> offsets;
   for (const Tap& tap : taps_) {
     const ptrdiff_t index = std::lower_bound(phases_.begin(), phases_.end(), tap.phase) - phases_.begin();
