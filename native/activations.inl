@@ -34,17 +34,24 @@ static inline V tanh(V x) {
   return V::select(V::less(V::abs(x), V::all(0.1f)), series, quotient);
 }
 
-// Abramowitz and Stegun 7.1.26; the error is at most 1.5e-7.
+// A quotient of polynomials of x * x, fitted to erf(x) / x for x from -4 to 4: the error is at most 2.2e-8, plus that
+// of rounding. Beyond, the error function is 1 or -1 within the same error.
 template <class V>
 static inline V error_function(V x) {
-  const V a = V::abs(x), t = V::all(1.0f) / V::fma(a, V::all(0.3275911f), V::all(1.0f));
-  V p = V::all(1.061405429f);
-  p = V::fma(p, t, V::all(-1.453152027f));
-  p = V::fma(p, t, V::all(1.421413741f));
-  p = V::fma(p, t, V::all(-0.284496736f));
-  p = V::fma(p, t, V::all(0.254829592f));
-  const V y = V::all(1.0f) - p * t * exponential(V::zero() - a * a);
-  return V::select(V::less(x, V::zero()), V::zero() - y, y);
+  x = V::min(V::all(4.0f), V::max(V::all(-4.0f), x));
+  const V square = x * x;
+  V above = V::all(1.974829502e-06f), below = V::all(3.748077870e-05f);
+  above = V::fma(above, square, V::all(2.880399697e-04f));
+  below = V::fma(below, square, V::all(1.216349308e-03f));
+  above = V::fma(above, square, V::all(4.003607668e-03f));
+  below = V::fma(below, square, V::all(1.544434857e-02f));
+  above = V::fma(above, square, V::all(5.346736312e-02f));
+  below = V::fma(below, square, V::all(1.164760813e-01f));
+  above = V::fma(above, square, V::all(1.962481588e-01f));
+  below = V::fma(below, square, V::all(5.072515607e-01f));
+  above = V::fma(above, square, V::all(1.128378987e+00f));
+  below = V::fma(below, square, V::all(1.0f));
+  return V::min(V::all(1.0f), V::max(V::all(-1.0f), x * above / below));
 }
 
 template <class V>

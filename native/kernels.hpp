@@ -115,6 +115,8 @@ struct Pointwise {
   const uint32_t* start;  // [blocks][outputs + 1]
   const float* weights;
   const uint32_t* offsets;
+  bool fours;         // weights come in fours, whose inputs follow each other
+  ptrdiff_t channel;  // floats from one input to the next
   float* output;
   ptrdiff_t output_plane;
   Epilogue epilogue;

@@ -62,6 +62,7 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
   d.whole = count == num_kept_;
   if (!d.dense) {
     set_lists(d, count);
+    if (program_.reserve_copies(2 * count)) keep_selected(d);
   } else if (d.whole) {
     fill_rows();
   } else if (program_.reserve_copies(num_weights())) {
@@ -106,6 +107,25 @@ void PointwiseConvolution::set_lists(Lists& d, ptrdiff_t count) const {
   }
 }
 
+// Select the lists of a domain once, and find out whether their weights come in fours.
+void PointwiseConvolution::keep_selected(Lists& d) const {
+  for (size_t chunk = 0; chunk + 1 < d.chunks.size(); chunk++) {
+    Selected& selected = d.ready.emplace_back();
+    select(selected.lists, d, static_cast<ptrdiff_t>(chunk));
+    selected.fours = true;
+    const ptrdiff_t outputs = d.chunks[chunk + 1] - d.chunks[chunk];
+    for (size_t block = 0; block < block_spans_.size(); block++) {
+      const uint32_t* start = selected.lists.start.data() + static_cast<ptrdiff_t>(block) * (outputs + 1);
+      for (ptrdiff_t o = 0; o < outputs; o++) {
+        selected.fours &= (start[o + 1] - start[o]) % 4 == 0;
+        for (uint32_t k = start[o]; k + 1 < start[o + 1]; k++)
+          selected.fours &= (k - start[o]) % 4 == 3 || selected.lists.offsets[k + 1] ==
+                                                           selected.lists.offsets[k] + static_cast<uint32_t>(channel_);
+      }
+    }
+  }
+}
+
 void PointwiseConvolution::compute(const Run& run) const {
   const Lists& d = domains_[run.domain];
   if (d.dense) {
@@ -119,7 +139,7 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
   const ptrdiff_t blocks = run.program.shape(output).blocks(), chunks = static_cast<ptrdiff_t>(d.chunks.size()) - 1;
   if (chunks > 1) {
     run.context.workers.for_each(chunks, [&](ptrdiff_t chunk, int worker) {
-      select(run.context.scratch[worker], d, chunk);
+      if (d.ready.empty()) select(run.context.scratch[worker], d, chunk);
       for (ptrdiff_t image = 0; image < run.images; image++)
         kernels_.pointwise(job(run, image, d, chunk, worker), 0, blocks);
     });
@@ -127,7 +147,7 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
   }
   std::vector<uint8_t> selected(run.context.workers.threads(), false);  // per worker
   const auto work = [&](const Piece& piece, int worker) {
-    if (!selected[worker]) select(run.context.scratch[worker], d, 0);
+    if (!selected[worker] && d.ready.empty()) select(run.context.scratch[worker], d, 0);
     selected[worker] = true;
     kernels_.pointwise(job(run, piece.image, d, 0, worker), piece.first_block, piece.last_block);
   };
@@ -144,7 +164,6 @@ void PointwiseConvolution::select(Scratch& scratch, const Lists& d, ptrdiff_t ch
   scratch.kept.grow(first_of_block[blocks] + kBlock);
   scratch.offsets.resize(std::max<size_t>(scratch.offsets.size(), scratch.kept.size()));
   scratch.start.resize(std::max<size_t>(scratch.start.size(), blocks * (ptrdiff_t{outputs} + 1)));
-  if (blocks > 1) scratch.sums.grow(static_cast<ptrdiff_t>(outputs) * kPointwiseTile);
   for (ptrdiff_t block = 0; block < blocks; block++) scratch.start[block * (outputs + 1)] = first_of_block[block];
   Selection s{};
   s.outputs = outputs;
@@ -179,9 +198,14 @@ Pointwise PointwiseConvolution::job(const Run& run, ptrdiff_t image, const Lists
   j.blocks = static_cast<int>(block_spans_.size());
   j.few_inputs = spec_.inputs <= 2 * kInputBlock / 3;
   j.outputs = d.chunks[chunk + 1] - first;
-  j.start = scratch.start.data();
-  j.weights = scratch.kept.data();
-  j.offsets = scratch.offsets.data();
+  const Selected* ready = d.ready.empty() ? nullptr : &d.ready[chunk];
+  const Scratch& lists = ready ? ready->lists : scratch;
+  if (j.blocks > 1) scratch.sums.grow(static_cast<ptrdiff_t>(j.outputs) * kPointwiseTile);
+  j.start = lists.start.data();
+  j.weights = lists.kept.data();
+  j.offsets = lists.offsets.data();
+  j.fours = ready && ready->fours;
+  j.channel = channel_;
   j.output = run.value(output, image) + first * out.plane();
   j.output_plane = out.plane();
   j.epilogue = epilogue(run, image, first);

@@ -11,6 +11,11 @@ class PointwiseConvolution : public Convolution {
   const char* path(int domain) const override { return domains_.at(domain).dense ? "dense pointwise" : "pointwise"; }
 
  private:
+  // Lists that were selected once, with what is known about them.
+  struct Selected {
+    Scratch lists;
+    bool fours = false;
+  };
   struct Lists {
     Bits used;                    // per kept weight
     std::vector<int> chunks;      // the first output of each chunk whose lists are selected together; then the end
@@ -18,11 +23,13 @@ class PointwiseConvolution : public Convolution {
     bool dense = false;           // the domain uses nearly all weights of the dense layer
     bool whole = false;           // it uses all kept weights
     std::vector<float> rows;      // if dense and not whole: its dense weights, if there was room for a copy
+    std::vector<Selected> ready;  // per chunk: the selected lists, if there was room for a copy
   };
 
   void set_used(int domain, Bits used) override;
   void fill_rows();
   void set_lists(Lists& domain, ptrdiff_t count) const;
+  void keep_selected(Lists& domain) const;
   void compute(const Run& run) const override;
   void compute_sparse(const Run& run, const Lists& domain) const;
   void compute_dense(const Run& run, const Lists& domain) const;

@@ -98,6 +98,20 @@ static inline void gather(const Pointwise& j, const float* input, uint32_t k, ui
     if (k < end) add_weight<V, N>(j, input, k++, sum[c]);
 }
 
+// The same in one chain, for weights that come in fours.
+template <class V, int N>
+static inline void gather_fours(const Pointwise& j, const float* input, uint32_t k, uint32_t end, V (&sum)[N]) {
+  for (; k < end; k += 4) {
+    const float* x = input + j.offsets[k];
+#pragma GCC unroll 4
+    for (int four = 0; four < 4; four++, x += j.channel) {
+      const V w = V::all(j.weights[k + four]);
+#pragma GCC unroll 8
+      for (int n = 0; n < N; n++) sum[n] = V::fma(V::load(x + n * V::width), w, sum[n]);
+    }
+  }
+}
+
 template <class V, int N, int C>
 static void pointwise_tile(const Pointwise& j, ptrdiff_t position) {
   constexpr ptrdiff_t tile = C * N * V::width;
@@ -115,7 +129,11 @@ static void pointwise_tile(const Pointwise& j, ptrdiff_t position) {
       uint32_t before = 0;
       for (int b = 0; C > 1 && b < block; b++) before += j.start[b * lists + o + 1] - j.start[b * lists + o];
       if (block + 1 == j.blocks) expect_output<V, N>(j.epilogue, o + kAhead, position, j.output, j.output_plane);
-      gather<V, N, C>(j, j.input + position, start[0], start[1], before, sum);
+      if (C == 1 && j.fours) {
+        gather_fours<V, N>(j, j.input + position, start[0], start[1], sum[0]);
+      } else {
+        gather<V, N, C>(j, j.input + position, start[0], start[1], before, sum);
+      }
       if (block + 1 < j.blocks) {
 #pragma GCC unroll 4
         for (int c = 0; c < C; c++)

@@ -1,4 +1,4 @@
-// Steps over tokens: the pixels of a value, usually in one column.
+// Steps over tokens: the pixels of a value, usually in one row.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -19,7 +19,7 @@ class AffineMapStep : public Step {
   std::vector<AlignedBuffer> scale_, bias_;
 };
 
-// The pixels of all inputs as one column, after some that do not depend on the image.
+// The pixels of all inputs as one row, after some that do not depend on the image.
 class JoinPixelsStep : public Step {
  public:
   JoinPixelsStep(int domains, int count) : tokens_(domains), count_(count) {}

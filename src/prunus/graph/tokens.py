@@ -27,7 +27,7 @@ def join_pixels(operation: JoinPixels, inputs: Sequence[Values], tensors: Tensor
     images, channels = inputs[0].shape[:2]
     tokens = tensors.get("tokens", np.zeros((channels, operation.count), inputs[0].dtype))
     first = np.broadcast_to(tokens, (images, channels, operation.count))
-    return np.concatenate([first, *(x.reshape(images, channels, -1) for x in inputs)], axis=2)[..., None]
+    return np.concatenate([first, *(x.reshape(images, channels, -1) for x in inputs)], axis=2)[:, :, None]
 
 
 def rearrange(operation: Rearrange, inputs: Sequence[Values], tensors: Tensors, sides: Pair) -> Values:

@@ -17,7 +17,8 @@ from prunus.graph.network import GraphNetwork, Node
 from prunus.graph.operations import Conv
 from prunus.graph.shapes import value_shapes
 from prunus.lowering.builder import GraphBuilder, NotInAGraphError
-from prunus.lowering.table import find_rule
+from prunus.lowering.needed_pixels import compute_needed_pixels
+from prunus.lowering.rules.table import find_rule
 from prunus.lowering.trace import trace
 from prunus.lowering.views import View
 from prunus.masks.network import MultiDomainNet
@@ -35,7 +36,8 @@ def build_graph(net: MultiDomainNet) -> GraphNetwork:
         if node.op == "output":
             features = builder.ordered(node.all_input_nodes[0].name)
             _check_shapes(builder, features, net.image_size)
-            return _assemble(net, fuse(builder.nodes[:features]))
+            nodes = compute_needed_pixels(fuse(builder.nodes[:features]), net.image_size)
+            return _assemble(net, nodes)
         _add(builder, node)
     raise AssertionError("a graph ends in its output")
 

@@ -116,7 +116,7 @@ class GraphBuilder:
             return view.value, pixels
         rest = positions.movedim(axis, 0)
         sides = [side for side in rest.shape[1:] if side > 1]
-        height, width = sides if len(sides) == 2 else (prod(sides), 1)
+        height, width = sides if len(sides) == 2 else (1, prod(sides))
         value = self.copied(View(view.value, rest), rest.shape, (rest.shape[0], height, width))
         return value, torch.arange(rest[0].numel()).reshape(rest.shape[1:])
 

@@ -40,8 +40,14 @@ class View:
         """Return whether it has every number of its value once."""
         if self.positions is None:
             return True
-        flat = self.positions.flatten()
-        return len(flat) == numbers and bool((flat.sort().values == torch.arange(numbers)).all())
+        return _are_all(self.positions, numbers)
+
+
+def _are_all(positions: Tensor, count: int) -> bool:
+    """Return whether positions are those of all of so many numbers, each once."""
+    found = torch.zeros(count, dtype=torch.bool)
+    found[positions.flatten()] = True
+    return positions.numel() == count and bool(found.all())
 
 
 def pixels_of(positions: Tensor, axis: int, shape: Shape) -> Tensor | None:
@@ -54,8 +60,7 @@ def pixels_of(positions: Tensor, axis: int, shape: Shape) -> Tensor | None:
         return None
     moved = positions.movedim(axis, 0)
     expected = pixels * torch.arange(shape[0]).reshape(-1, *[1] * (moved.ndim - 1)) + moved[0]
-    is_complete = bool((moved[0].flatten().sort().values == torch.arange(pixels)).all())
-    return moved[0] if is_complete and bool((moved == expected).all()) else None
+    return moved[0] if _are_all(moved[0], pixels) and bool((moved == expected).all()) else None
 
 
 def positions_of(pixels: Tensor, axis: int, channels: int) -> Tensor:

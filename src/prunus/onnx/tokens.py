@@ -20,7 +20,7 @@ def _affine_map(writer: Writer, operation: AffineMap, inputs: Sequence[str]) -> 
 
 def _join_pixels(writer: Writer, operation: JoinPixels, inputs: Sequence[str]) -> str:
     """Add tokens to pixels of zeros, because the number of images is not known."""
-    onnx, (channels, pixels, _) = writer.onnx, writer.target
+    onnx, (channels, _, pixels) = writer.onnx, writer.target
     columns = [onnx.node("Reshape", x, onnx.integers(0, channels, -1)) for x in inputs]
     result = onnx.node("Concat", *columns, axis=2) if len(columns) > 1 else columns[0]
     if operation.count:
@@ -28,7 +28,7 @@ def _join_pixels(writer: Writer, operation: JoinPixels, inputs: Sequence[str]) -
         if tokens := writer.tensors.get(writer.number, "tokens"):
             wide = onnx.node("Pad", tokens, onnx.integers(0, 0, 0, pixels - operation.count))
             result = onnx.node("Add", result, wide)
-    return onnx.node("Reshape", result, onnx.integers(0, channels, pixels, 1))
+    return onnx.node("Reshape", result, onnx.integers(0, channels, 1, pixels))
 
 
 def _rearrange(writer: Writer, operation: Rearrange, inputs: Sequence[str]) -> str:

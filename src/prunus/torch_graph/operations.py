@@ -103,7 +103,7 @@ def _join_pixels(operation: JoinPixels, inputs: Inputs, tensors: Tensors) -> Ten
     if operation.count:
         nothing = parts[0].new_zeros(parts[0].shape[1], operation.count)
         parts.insert(0, tensors.get("tokens", nothing).expand(len(parts[0]), -1, -1))
-    return torch.cat(parts, 2)[..., None]
+    return torch.cat(parts, 2)[:, :, None]
 
 
 def _rearrange(operation: Rearrange, inputs: Inputs, tensors: Tensors) -> Tensor:

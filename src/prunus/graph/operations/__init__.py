@@ -6,7 +6,7 @@ reads. Numbers such as weights are not stored here: an operation names the tenso
 a network or a model file holds them.
 
 To add an operation, declare its class in this folder and add it to `OPERATIONS`. Then add a row to five tables:
-`RULES` of `lowering/table.py`, `TORCH` of `torch_graph/operations.py`, `NUMPY` of `graph/compute.py`, `STEPS` of
+`RULES` of `lowering/rules/table.py`, `TORCH` of `torch_graph/operations.py`, `NUMPY` of `graph/compute.py`, `STEPS` of
 `runtime/native_engine.py` and `NODES` of `onnx/nodes.py`. In 8-bit files it then computes with floats, until it has a
 row in `RULES` of `bundle/eight_bits/rules.py` and in `INTEGER` of `integers/program.py`.
 """

@@ -1,4 +1,4 @@
-"""Operations on tokens: the pixels of a value, usually in one column, each with all its channels."""
+"""Operations on tokens: the pixels of a value, usually in one row, each with all its channels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AffineMap(Operation):
 
 
 class JoinPixels(Operation):
-    """The pixels of all inputs as one column, after `count` constant pixels, such as class tokens."""
+    """The pixels of all inputs as one row, after `count` constant pixels, such as class tokens."""
 
     op: Literal["join_pixels"]
     inputs: Annotated[tuple[Value, ...], Field(min_length=1)]
@@ -56,7 +56,7 @@ class JoinPixels(Operation):
         pixels = self.count + sum(height * width for _, height, width in inputs)
         if pixels > MAX_SIDE:
             raise BundleError(f"joins {pixels} pixels, more than {MAX_SIDE}")
-        return inputs[0][0], pixels, 1
+        return inputs[0][0], 1, pixels
 
 
 class Rearrange(Operation):

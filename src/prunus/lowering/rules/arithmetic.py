@@ -228,16 +228,16 @@ def _join_channels(builder: GraphBuilder, names: Sequence[str], axis: int) -> Vi
 
 
 def _in_pixel_order(builder: GraphBuilder, value: int, pixels: Tensor) -> int:
-    """Return a value whose pixels are in the order of some pixels; it is one column, unless they are in it already."""
+    """Return a value whose pixels are in the order of some pixels; it is one row, unless they are in it already."""
     channels, height, width = builder.value_shapes[value]
     if in_order(pixels) is None:
         return value
     positions = torch.arange(channels)[:, None] * (height * width) + pixels.flatten()
-    return builder.copied(View(value, positions), positions.shape, (channels, pixels.numel(), 1))
+    return builder.copied(View(value, positions), positions.shape, (channels, 1, pixels.numel()))
 
 
 def _join_pixels(builder: GraphBuilder, names: Sequence[str], axis: int, shape: Sequence[int]) -> View | None:
-    """Join columns of pixels, the first of which may be constants."""
+    """Join rows of pixels, the first of which may be constants."""
     if len(shape) != 3 or shape[0] != 1 or axis == 0:
         return None
     last = 3 - axis  # the axis of the channels

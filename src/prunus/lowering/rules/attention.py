@@ -146,7 +146,7 @@ def _lead(builder: GraphBuilder, view: View) -> _Heads | None:
         return None
     windows, heads, pixels, dim = positions.shape
     moved = positions.permute(1, 3, 0, 2)  # heads and channels, then windows and pixels
-    sides = (windows, pixels) if windows > 1 else (pixels, 1)
+    sides = (windows, pixels)
     value = builder.copied(View(view.value, moved), moved.shape, (heads * dim, *sides))
     numbers = torch.arange(positions.numel()).reshape(moved.shape).permute(2, 0, 3, 1)
     return _found(builder, View(value, numbers, view.factor))

@@ -5,8 +5,8 @@ from torch import fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunus.graph.operations import Conv, LayerNorm, Pads
-from prunus.lowering.activations import layer_activation
 from prunus.lowering.builder import GraphBuilder
+from prunus.lowering.rules.activations import layer_activation
 from prunus.lowering.views import View
 
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from prunus.lowering.activations import layer_activation
 from prunus.lowering.build import build_graph
+from prunus.lowering.rules.activations import layer_activation
 from tests.lowering.test_build import assert_same
 from tests.makers.odd_networks import mean, odd_net
 

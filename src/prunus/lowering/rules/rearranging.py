@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from prunus.lowering.activations import Key
 from prunus.lowering.builder import GraphBuilder, Rule, called
+from prunus.lowering.rules.activations import Key
 from prunus.lowering.views import View, in_order
 
 # reshapes keep the order of the numbers, and all of them

@@ -10,10 +10,10 @@ from torch import fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from prunus.lowering import arithmetic, attention, layers, pools
-from prunus.lowering.activations import ACTIVATION_RULES, Key
 from prunus.lowering.builder import GraphBuilder, Rule
-from prunus.lowering.rearranging import REARRANGING
+from prunus.lowering.rules import arithmetic, attention, layers, pools
+from prunus.lowering.rules.activations import ACTIVATION_RULES, Key
+from prunus.lowering.rules.rearranging import REARRANGING
 
 RULES: dict[Key, Rule] = {
     **ACTIVATION_RULES,

@@ -1,0 +1,1 @@
+"""Which torch operation becomes which operation of a graph."""
