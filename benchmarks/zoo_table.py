@@ -144,7 +144,7 @@ def row_of(name: str, seconds: int) -> Row:
         result = Path(folder) / "row.json"
         command = [sys.executable, "-m", "benchmarks.zoo_table", name, "--row", str(result)]
         command += ["--seconds", str(seconds)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
         if done.returncode:
             print(done.stderr[-2000:], file=sys.stderr)
         reason = f"over {seconds} s" if done.returncode == -signal.SIGXCPU else "crash"

@@ -82,6 +82,14 @@ def test_the_zoo_gives_size_input_and_weights_of_any_backbone() -> None:
     assert "wrn14_2" in CliRunner().invoke(app, ["zoo"]).output
 
 
+@pytest.mark.parametrize("width", [80, 200])
+def test_names_of_backbones_are_whole_in_every_terminal(width: int) -> None:
+    names = ["wrn14_2", "timm/test_vit", "timm/mobilenetv3_small_050"]
+    shown = CliRunner(env={"COLUMNS": str(width)}).invoke(app, ["zoo", *names]).output
+    assert all(name in shown for name in names)
+    assert ("0.68 M kernel weights" in shown) == (width == 80)  # below its name
+
+
 def test_checking_bundled_data_finds_nothing_wrong() -> None:
     result = CliRunner().invoke(app, ["check", "demo:signs", "--json"])
     report = json.loads(result.output)

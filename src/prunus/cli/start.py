@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
@@ -23,13 +24,15 @@ from prunus.run_folder import RunFolder
 from prunus.terminal import plain_console, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from prunus.data.checks import CheckReport, Finding
     from prunus.measure.evaluation import Demonstration, Example, StoredResult
     from prunus.terminal import PlainTable
 
 SHOWN = 50  # lines of errors, and of warnings
+WIDE = 1000  # columns, more than any table needs
+SHORT = 16  # characters of a name that a table has room for in a narrow terminal
 SPLITS = ("train", "validation", "test")
 ZOO_COLUMNS = ("backbone", "input", "kernel weights", "switches", "MACs", "top-1", "weights")
 
@@ -214,7 +217,7 @@ def zoo(
     Example: prunus zoo timm/resnet50
     """
     backbones = prunus.zoo(names or ())
-    rows = (
+    rows = [
         (
             row.name,
             f"{row.input_size} px",
@@ -225,7 +228,17 @@ def zoo(
             row.weights,
         )
         for row in backbones
-    )
+    ]
     needs = "" if find_spec("timm") else f" (needs: {install_command('train')})"
     hints = () if names else (f"Most networks of timm work as well: prunus zoo timm/resnet50{needs}",)
-    show(backbones, as_json, make_table(ZOO_COLUMNS, left=("weights",), rows=rows), *hints)
+    table = make_table(ZOO_COLUMNS, left=("weights",), rows=rows)
+    fits = Console(width=WIDE).measure(table).maximum <= plain_console().width
+    breaks = not fits and any(len(row.name) > SHORT for row in backbones)
+    show(backbones, as_json, *(_without_table(rows) if breaks else [table]), *hints)
+
+
+def _without_table(rows: Sequence[Sequence[str]]) -> Iterator[Text]:
+    """Show rows below their names, which a narrow table would break."""
+    for name, *facts in rows:
+        described = [f"{fact} {column}" for column, fact in zip(ZOO_COLUMNS[1:-1], facts, strict=False) if fact != "-"]
+        yield plain_text(name, f"  {', '.join(described)}", f"  weights: {facts[-1]}")
