@@ -166,6 +166,14 @@ class Sharing(Settings):
     weight: Literal["learned"] | Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="(default: learned, or the fixed weight of a penalty)"
     )
+    freeze_others: bool = Field(
+        default=False, description="whether only domains of the batch are moved by the loss: an ablation of the paper"
+    )
+
+    @model_serializer(mode="wrap")
+    def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what earlier versions do without, unless it was set."""
+        return {key: value for key, value in serialize(self).items() if key != "freeze_others" or value}
 
 
 class Budget(Settings):
@@ -241,7 +249,10 @@ class Training(Settings):
     switch_lr: float | None = Field(
         default=None, gt=0, description="Adam: switches and mask coefficients (default: by the number of steps)"
     )
-    dual_rate: float = Field(default=1.0, gt=0, description="step size of the budget and sharing multipliers")
+    dual_rate: float = Field(default=1.0, gt=0, description="step size of the budget multipliers")
+    sharing_dual_rate: float | None = Field(
+        default=None, gt=0, description="step size of a learned sharing.weight (default: dual_rate)"
+    )
     schedule: Schedule = Field(default="cosine", description="of all learning rates: step, cosine or constant")
     warmup_epochs: float = Field(default=0.0, ge=0, description="all learning rates rise from 0 in these epochs")
     lr_drops: tuple[Share, ...] = Field(default=(0.75,), strict=False, description="step: as shares of the epochs")
@@ -287,7 +298,8 @@ class Training(Settings):
     @model_serializer(mode="wrap")
     def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Leave out what earlier versions do without, unless it was set."""
-        return {key: value for key, value in serialize(self).items() if key != "quantize" or value}
+        later = ("quantize", "sharing_dual_rate")
+        return {key: value for key, value in serialize(self).items() if key not in later or value}
 
     @property
     def num_epochs(self) -> int:

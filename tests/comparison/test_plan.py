@@ -160,3 +160,31 @@ def test_data_without_any_labelled_image_of_the_split_is_refused(make_domain: Ca
         check_data(parse_recipe({"backbone": "wrn14_2", "domains": [two, three]}), "test")
     with pytest.raises(UnknownNameError, match="unknown split 'tset'"):
         check_data(parse_recipe({"backbone": "wrn14_2", "domains": [one]}), "tset")
+
+
+def test_weights_learn_at_the_rate_of_their_method_unless_the_recipe_has_one() -> None:
+    content = {"preset": "paper", "backbone": "wrn14_2", "domains": ["one", "two"], "seed": 3}
+    methods = ["finetune", "parallel_adapters", "union"]
+    rates = {
+        entry.group: entry.recipe.training.weight_lr for entry in plan_comparison(parse_recipe(content), methods, [0.5])
+    }
+    assert rates == {"feature": None, "finetune": 0.01, "parallel_adapters": 0.1, "union-0.5": None}
+    given = parse_recipe(content | {"training": {"weight_lr": 0.02}})
+    assert {entry.recipe.training.weight_lr for entry in plan_comparison(given, methods, [0.5])} == {0.02}
+
+
+def test_images_are_held_out_for_the_method_that_chooses_by_them() -> None:
+    content = {"preset": "paper", "backbone": "wrn14_2", "domains": ["one"], "training": {"splits": "train+validation"}}
+    planned = plan_comparison(parse_recipe(content), ["early_exits", "bn"], [0.5])
+    splits = {entry.group: entry.recipe.training.splits for entry in planned}
+    assert splits["early_exits"] == "train"
+    assert splits["bn"] == splits["finetune"] == "train+validation"
+
+
+def test_the_ablation_of_the_sharing_loss_reaches_the_methods_that_have_one() -> None:
+    content = {"backbone": "wrn14_2", "domains": ["one", "two"], "sharing": {"loss": "union", "freeze_others": True}}
+    planned = plan_comparison(parse_recipe(content), ["ba2", "union"], [0.5])
+    assert {entry.group: entry.recipe.sharing.freeze_others for entry in planned if "0.5" in entry.group} == {
+        "ba2-0.5": False,
+        "union-0.5": True,
+    }

@@ -24,8 +24,10 @@ def _batch(domain: int, seed: int = 0) -> Batch:
     return Batch(domain, torch.randn(4, 3, 9, 9, generator=generator), torch.tensor([0, 1, 1, 0]))
 
 
-def _constraints(budget: float | None = 0.3, rate: float = 2.0, **changes: object) -> Constraints:
-    return Constraints(choose_method(tiny_recipe(**changes)), budget, rate, len(CLASSES))
+def _constraints(
+    budget: float | None = 0.3, rate: float = 2.0, sharing_rate: float | None = None, **changes: object
+) -> Constraints:
+    return Constraints(choose_method(tiny_recipe(**changes)), budget, rate, len(CLASSES), sharing_rate)
 
 
 def _switches() -> Switches:
@@ -145,3 +147,51 @@ def test_coarse_switches_feel_the_losses_of_all_their_kernels_over_the_root_of_t
     }
     expected = learned + pressed / torch.tensor(counts[granularity]).sqrt()
     torch.testing.assert_close(ours.scores_DM.grad, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_the_weight_of_the_sharing_loss_climbs_at_its_own_rate() -> None:
+    usual, faster = _constraints(method="union"), _constraints(method="union", sharing_rate=8.0)
+    for constraints in (usual, faster):
+        _gradient(constraints, FIRST)
+    assert float(faster.sharing_multiplier) == pytest.approx(4 * float(usual.sharing_multiplier))
+    assert float(usual.sharing_multiplier) > 0
+    assert torch.equal(faster.budget_multiplier_D, usual.budget_multiplier_D)
+
+
+def test_frozen_domains_are_not_moved_by_the_sharing_loss() -> None:
+    usual, moved = _gradient(_constraints(method="union", sharing={"weight": 1.0}), FIRST)
+    frozen, stayed = _gradient(_constraints(method="union", sharing={"weight": 1.0, "freeze_others": True}), FIRST)
+    assert torch.equal(frozen[0], usual[0])
+    assert usual[1].any()
+    assert not frozen[1].any()
+    assert (moved, stayed) == ([True, True], [True, False])
+
+
+def test_soft_overlap_sums_the_overlaps_of_soft_masks_over_the_layers() -> None:
+    switches = _switches()
+    scores = switches.scores_DM.detach().double().requires_grad_()
+    soft = torch.sigmoid(scores / 1e-3)  # in units of the start
+    soft.retain_grad()
+    overlap = torch.zeros((), dtype=torch.float64)
+    start = 0
+    for conv in switches.layout.convs:
+        first, second = soft[:, start : start + conv.num_kernels]
+        overlap = overlap + (first * second).sum() / (first + second - first * second).sum()
+        start += conv.num_kernels
+    (0.1 * overlap).backward()  # type: ignore[no-untyped-call]
+    constraints = _constraints(None, method="ba2", sharing={"loss": "soft_overlap"})
+    gradient_DM, moved = _gradient(constraints, ALL)
+    assert soft.grad is not None
+    torch.testing.assert_close(gradient_DM.double(), soft.grad, rtol=1e-4, atol=1e-8)
+    assert moved == [True, True]
+
+
+@pytest.mark.parametrize("per", ["layer", "macs"])
+def test_a_budget_can_be_counted_per_layer_or_by_multiply_accumulates(per: str) -> None:
+    constraints = _constraints(method={"name": "ba2", "budget_per": per})
+    gradient_DM, moved = _gradient(constraints, FIRST)
+    layers = _switches().layout.views(gradient_DM)
+    assert all(float(part[0].std()) == pytest.approx(0, abs=1e-9) for part in layers.values())  # alike in a layer
+    assert len({round(float(part[0].flatten()[0]), 9) for part in layers.values()}) > 1  # and not between them
+    assert not gradient_DM[1].any()
+    assert moved == [True, False]

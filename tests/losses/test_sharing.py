@@ -119,10 +119,10 @@ def test_adding_a_sharing_loss_is_one_function_and_one_row(monkeypatch: pytest.M
 
 
 def test_only_soft_overlap_has_a_fixed_weight_unless_the_recipe_names_one() -> None:
-    assert PENALTIES == {"soft_overlap": 10.0}
+    assert PENALTIES == {"soft_overlap": 0.1}
     recipe = {"backbone": "wrn14_2", "domains": ["demo:signs", "demo:fruits"], "preset": "paper"}
     softly = recipe | {"method": "ba2", "sharing": {"loss": "soft_overlap"}}
-    assert choose_method(parse_recipe(softly)).weight == 10.0
+    assert choose_method(parse_recipe(softly)).weight == 0.1
     assert {choose_method(parse_recipe(recipe | {"method": name})).weight for name in ("union", "jaccard")} == {
         "learned"
     }

@@ -2,7 +2,8 @@
 
 import pytest
 
-from prunus.measure.budget import LimitUse, Plan, Unit, in_words, limits_in_words, write_amount
+from prunus.measure.budget import KernelShare, LimitUse, Plan, Unit, in_words, limits_in_words, write_amount
+from prunus.measure.cost import CostReport, DomainCost, LayerCost
 from tests.makers.plans import PLAN
 
 
@@ -51,3 +52,15 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     written = PLAN.model_dump(mode="json")
     assert written["limits"][0] == {"name": "kernels", "domain": None, "used": 18_828, "limit": 18_828, "kept": True}
     assert Plan.model_validate(written) == PLAN
+
+
+def test_the_share_of_a_domain_may_be_of_the_network_of_each_layer_or_of_the_macs() -> None:
+    # 10 and 30 kernels of 9 weights; 100 and 1 output pixels
+    layers = (LayerCost("a", 10, 9, 100, (4,), 4, 4, 36), LayerCost("b", 30, 9, 1, (6,), 6, 6, 54))
+    costs = CostReport(("birds",), layers, (DomainCost(),))
+    lines = {per: KernelShare.of(0.25, None, per).limits(costs) for per in ("network", "layer", "macs")}
+    assert lines["network"] == (LimitUse.of("kernels", 10, 10, "birds"),)
+    assert lines["layer"] == (LimitUse.of("kernels", 4, 2, "birds"),)  # of the first layer, the fullest
+    assert lines["macs"] == (LimitUse.of("macs", 4 * 900 + 6 * 9, (9000 + 270) // 4, "birds"),)
+    assert [line[0].kept for line in lines.values()] == [True, False, False]
+    assert KernelShare.of(0.25, "union", "macs").limits(costs)[1] == LimitUse.of("kernels", 10, 10)

@@ -36,9 +36,8 @@ def test_a_network_with_too_few_stages_is_refused() -> None:
 def test_the_earliest_exit_within_the_tolerance_of_the_best_is_used(
     accuracies: list[float], tolerance: float, exit_: int
 ) -> None:
-    exits = Exits({"one": 4, "two": 8}, [2], tolerance).eval()
-    assert exits.stop(0) is None  # before training: the last exit
-    exits.seen_D[0] = 0.5  # running sums weigh as much
-    exits.accuracy_DE[0] = 0.5 * torch.tensor(accuracies)
+    exits = Exits({"one": 4, "two": 8}, 8, [2], tolerance).eval()
+    assert exits.stop(0) is None  # before it was measured: the last exit
+    exits.measured(0, torch.tensor(accuracies))
     assert exits.chosen(0) == exit_
     assert exits.stop(0) == ["one", "two", None][exit_]

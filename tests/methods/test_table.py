@@ -19,7 +19,7 @@ def _recipe(**keys: object) -> Recipe:
         ({"preset": "paper"}, "union", "union", "learned"),
         ({"sharing": {"weight": 0.5}}, "union", "union", 0.5),
         ({"sharing": {"loss": "jaccard"}}, "jaccard", "jaccard", "learned"),
-        ({"sharing": {"loss": "soft_overlap"}}, "ba2", "soft_overlap", 10.0),
+        ({"sharing": {"loss": "soft_overlap"}}, "ba2", "soft_overlap", 0.1),
         ({"sharing": {"loss": "union", "weight": 0.5}}, "union", "union", 0.5),
         ({"method": "ba2"}, "ba2", None, "learned"),
         ({"method": "piggyback", "sharing": {"loss": "soft_overlap", "weight": 2.0}}, "piggyback", "soft_overlap", 2.0),

@@ -14,7 +14,7 @@ from prunus.budgets.limits import Usage
 from prunus.config import Training
 from prunus.errors import BudgetWarning
 from prunus.measure.budget import KernelShare, LimitUse
-from prunus.measure.cost import CostReport, LayerCost
+from prunus.measure.cost import CostReport, DomainCost, LayerCost
 from prunus.recipes import parse_recipe
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
 from prunus.training.findings import (
@@ -160,6 +160,16 @@ def test_only_methods_with_a_penalty_have_a_share_of_the_kernels_as_their_budget
     assert limit_of(parse_recipe(content | {"method": "ba2"})) == KernelShare(0.3, of_union=False)
     assert limit_of(parse_recipe(content | {"method": "piggyback"})) is None
     assert limit_of(parse_recipe(content | {"method": "exact"})) is None  # which has limits
+
+
+def test_a_budget_that_is_no_share_of_all_kernels_is_named_in_its_own_unit() -> None:
+    content = {"preset": "paper", "backbone": "wrn14_2", "domains": ["a"], "budget": 0.25}
+    limit = limit_of(parse_recipe(content | {"method": {"name": "ba2", "budget_per": "macs"}}))
+    assert limit == KernelShare(0.25, of_union=False, per="macs")
+    costs = CostReport(("a",), (LayerCost("conv", 10, 9, 100, (4,), 4, 4, 36),), (DomainCost(),))
+    (sentence,) = over_budget(limit, costs)
+    assert "over its budget (" in sentence
+    assert "MACs for domain 'a'" in sentence
 
 
 def test_a_file_larger_than_the_dense_network_is_said_with_what_helps_and_a_smaller_one_is_not() -> None:

@@ -12,7 +12,7 @@ from prunus.config import Recipe
 from prunus.errors import DamagedFileError, RecipeError, TrainingError
 from prunus.files import write_json
 from prunus.methods.table import with_method
-from prunus.recipes import with_absolute_paths
+from prunus.recipes import parse_recipe, with_absolute_paths
 from prunus.run_folder import RunFolder
 from prunus.training.planning import plan_either, plan_resume, plan_start, stored_recipe
 from tests.makers.tiny_training import tiny_identity, tiny_recipe
@@ -166,3 +166,9 @@ def test_rounding_that_would_be_of_no_use_is_refused(method: dict[str, object], 
     recipe = tiny_recipe(preset="auto", method=method, budget=1.0, training={"quantize": "int8"})
     with pytest.raises(RecipeError, match=message):
         plan_start(recipe, tmp_path / "run")
+
+
+def test_epochs_are_not_judged_by_a_budget_that_is_not_reported(tmp_path: Path) -> None:
+    content = {"backbone": "wrn14_2", "domains": ["a"], "method": {"name": "ba2", "budget_per": "layer"}}
+    with pytest.raises(RecipeError, match="judge epochs by the share of all kernels, not per layer"):
+        plan_start(parse_recipe(content | {"training": {"keep": "best"}}), tmp_path / "run")

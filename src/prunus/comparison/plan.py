@@ -140,9 +140,13 @@ def _entry(recipe: Recipe, name: str, settings: Values, budget: JsonValue, grid:
     content = recipe.model_dump(mode="json", exclude={"method", "sharing", "budget"})
     sharing = {"loss" if key == "sharing" else key: values.pop(key) for key in ("sharing", "weight") if key in values}
     if recipe.sharing.loss in (None, METHODS[name].sharing) and METHODS[name].sharing:
-        sharing = {"weight": recipe.sharing.weight} | sharing
+        sharing = recipe.sharing.model_dump(mode="json", exclude={"loss"}) | sharing
     if "granularity" not in METHODS[name].options.model_fields:
         del content["granularity"]
+    if content["training"]["weight_lr"] is None:  # the rate of heads and norms would be far too low for weights
+        content["training"]["weight_lr"] = METHODS[name].weight_lr
+    if METHODS[name].holds_out:
+        content["training"]["splits"] = "train"
     if not METHODS[name].packable:
         content["training"].pop("quantize", None)
     content |= {"method": {"name": name, **values}, "sharing": sharing}

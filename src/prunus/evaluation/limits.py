@@ -22,4 +22,5 @@ def limits_used(recipe: Recipe, costs: CostReport, size: int | None) -> tuple[Li
     if method.keeps_budget:
         return tuple(limits_of(recipe.budget, costs.domains, costs).lines(cost_usage(costs, size)))
     share = recipe.budget.kernels
-    return None if share is None else KernelShare.of(share, method.sharing).limits(costs)
+    per = method.options.get("budget_per", "network")
+    return None if share is None else KernelShare.of(share, method.sharing, per).limits(costs)

@@ -82,9 +82,8 @@ class Learner:
         net.to(memory_format=self._format)
         self.teacher = Teacher(teacher, self._format) if teacher else None
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
-        self.constraints = Constraints(self.chosen, recipe.budget.kernels, training.dual_rate, len(net.domains)).to(
-            net.device
-        )
+        rates = (training.dual_rate, len(net.domains), training.sharing_dual_rate)
+        self.constraints = Constraints(self.chosen, recipe.budget.kernels, *rates).to(net.device)
         add = self.constraints.add_gradients
         self._add_constraints = torch.compile(add) if on_gpu else add
         self.adams = [RowAdam(parameter) for parameter in rows]

@@ -40,7 +40,8 @@ def jaccard_constraint(mask_DM: Tensor, budget: float) -> Constraint:
 def soft_overlap_constraint(mask_DM: Tensor, budget: float) -> Constraint:
     """Push the domains' masks apart (Chattopadhyay et al., ECCV 2020): the mean of |a and b| / |a or b| over all pairs.
 
-    The masks may be soft, with a b for "and" and a + b - a b for "or"; the budget is ignored.
+    As published, masks are soft, with a b for "and" and a + b - a b for "or", and the loss is that of one layer; what a
+    step adds is the sum over the layers. The budget is ignored.
     """
     values_DM = mask_DM.float() if mask_DM.dtype == torch.bool else mask_DM
     size_D, common_DD = values_DM.sum(1), values_DM @ values_DM.T
@@ -61,8 +62,9 @@ SHARING_LOSSES: dict[str, Callable[[Tensor, float], Constraint]] = {
     "soft_overlap": soft_overlap_constraint,
 }
 
-# losses that are never satisfied: their weight is fixed (default: this), and they move only the domains of the batch
-PENALTIES: dict[str, float] = {"soft_overlap": 10.0}
+# losses that are never satisfied: their weight is fixed (default: the authors'), they see soft masks layer by layer,
+# and they move only the domains of the batch
+PENALTIES: dict[str, float] = {"soft_overlap": 0.1}
 
 
 def find_sharing_loss(name: str) -> Callable[[Tensor, float], Constraint]:

@@ -18,7 +18,7 @@ CHANNELS = ("filter", "input_channel")  # granularities that switch whole channe
 
 def gated_layout(backbone: Backbone, granularity: str) -> SwitchLayout:
     """Lay out the switches of a backbone, and name the norms that carry those of whole filters."""
-    layout = switch_layout(backbone.network, granularity)
+    layout = replace(switch_layout(backbone.network, granularity), positions=backbone.probe.positions)
     if granularity not in CHANNELS:
         return layout
     after = norms_after(backbone.network, backbone.preprocess.size)

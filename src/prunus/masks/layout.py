@@ -61,16 +61,23 @@ class SwitchLayout:
 
     Args:
         norms: convolution -> the norm that carries its switches during training (`masks/gated_norms.py`).
+        positions: convolution -> output pixels of one image, where they are known.
     """
 
     convs: tuple[ConvShape, ...]
     granularity: str = "kernel"
     norms: Mapping[str, str] = field(default_factory=dict)
+    positions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Count the switches of every convolution."""
+        return [prod(self.shape(conv)) for conv in self.convs]
 
     @property
     def num_switches(self) -> int:
         """Count all switches of one domain: M."""
-        return sum(prod(self.shape(conv)) for conv in self.convs)
+        return sum(self.sizes)
 
     def shape(self, conv: ConvShape) -> tuple[int, int, int, int]:
         """Return the shape of a convolution's switches."""

@@ -26,6 +26,7 @@ class Switches(Adapter):
         super().__init__()
         self.layout = layout
         self.threshold = threshold
+        self._unit = start - threshold  # of a score: what it starts with
         self.scores_DM = nn.Parameter(torch.full((num_domains, layout.num_switches), start))
 
     @override
@@ -42,6 +43,10 @@ class Switches(Adapter):
     def masks(self) -> Tensor:
         """Return all switches, detached: (D, M) booleans."""
         return self.scores_DM.detach() > self.threshold
+
+    def soft_masks(self) -> Tensor:
+        """Return how far switches are on, from 0 to 1, detached: 0.5 at the threshold, 0.73 at their start."""
+        return torch.sigmoid((self.scores_DM.detach() - self.threshold) / self._unit)
 
     def kernel_masks(self) -> Tensor:
         """Return which kernels are on, or which weights if single weights are switched: booleans."""

@@ -96,27 +96,29 @@ def _differ(lines: Sequence[LimitUse]) -> bool:
 class KernelShare:
     """The share of the kernels that each domain may use and, if `of_union`, all domains together.
 
+    Args:
+        per: what the share of a domain is of: the "network", each "layer" or the "macs".
+
     This is the budget of every method that has a penalty instead of limits, and the only place that decides whether it
     is kept.
     """
 
     share: float
     of_union: bool
+    per: str = "network"
 
     @classmethod
-    def of(cls, share: float, sharing: str | None) -> KernelShare:
+    def of(cls, share: float, sharing: str | None, per: object = "network") -> KernelShare:
         """Return the budget of a method with a sharing loss, or without one; only the union loss limits the union."""
-        return cls(share, sharing == "union")
+        return cls(share, sharing == "union", str(per))
 
     def limits(self, costs: CostReport) -> tuple[LimitUse, ...]:
         """Compare a counted model with the budget: each domain, then all of them together where that is limited."""
-        used: dict[str | None, int] = {
-            domain: sum(layer.used[index] for layer in costs.layers) for index, domain in enumerate(costs.domains)
-        }
+        lines = [LIMITED[self.per](self.share, costs, index) for index in range(len(costs.domains))]
         if self.of_union:
-            used[None] = sum(layer.union for layer in costs.layers)
-        most = whole_share(self.share, costs.num_kernels())
-        return tuple(LimitUse.of("kernels", count, most, domain) for domain, count in used.items())
+            most = whole_share(self.share, costs.num_kernels())
+            lines.append(LimitUse.of("kernels", sum(layer.union for layer in costs.layers), most))
+        return tuple(lines)
 
     def exceeded(self, usages: Mapping[str, float], union: float) -> dict[str, float]:
         """Return what uses more than its share, where only shares are known: in results of earlier versions."""
@@ -127,6 +129,32 @@ class KernelShare:
 def whole_share(share: float, total: int) -> int:
     """Return the largest whole number within a share of a total."""
     return int(share * total + ROUNDING)
+
+
+def _of_network(share: float, costs: CostReport, index: int) -> LimitUse:
+    used = sum(layer.used[index] for layer in costs.layers)
+    return LimitUse.of("kernels", used, whole_share(share, costs.num_kernels()), costs.domains[index])
+
+
+def _of_fullest_layer(share: float, costs: CostReport, index: int) -> LimitUse:
+    """Name the layer that takes most of its share, for all layers of a domain."""
+    lines = [
+        LimitUse.of("kernels", layer.used[index], whole_share(share, layer.num_kernels), costs.domains[index])
+        for layer in costs.layers
+    ]
+    return max(lines, key=lambda line: line.share)
+
+
+def _of_macs(share: float, costs: CostReport, index: int) -> LimitUse:
+    domain = costs.domains[index]
+    return LimitUse.of("macs", costs.macs(domain), whole_share(share, costs.dense_macs()), domain)
+
+
+LIMITED: dict[str, Callable[[float, CostReport, int], LimitUse]] = {
+    "network": _of_network,
+    "layer": _of_fullest_layer,
+    "macs": _of_macs,
+}
 
 
 class PlannedDomain(Result):

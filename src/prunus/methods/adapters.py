@@ -128,6 +128,7 @@ PARALLEL = Method(
     paper="Rebuffi et al., CVPR 2018",
     cost="outputs x inputs per larger convolution",
     build=partial(build, ParallelAdapters),
+    weight_lr=0.1,
 )
 SERIES = replace(
     PARALLEL,

@@ -41,5 +41,6 @@ FINETUNE = Method(
     summary="a whole network per domain, every weight trained",
     paper="baseline: fine-tuning",
     cost="a network",
+    weight_lr=0.01,
     build=build_finetune,
 )

@@ -111,4 +111,5 @@ METHOD = Method(
     cost="outputs x inputs per larger convolution",
     build=build,
     options=Options,
+    weight_lr=0.01,
 )

@@ -57,4 +57,5 @@ METHOD = Method(
     keeps_budget=True,
     together=True,
     packable=True,
+    weight_lr=0.04,
 )

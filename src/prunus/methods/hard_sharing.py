@@ -103,4 +103,5 @@ METHOD = Method(
     build=build,
     options=Options,
     together=True,
+    weight_lr=0.01,
 )

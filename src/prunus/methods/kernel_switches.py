@@ -5,8 +5,9 @@ Berriel et al., ICCV 2019 (BA²); dos Santos et al., 2023 (intersection, union a
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
@@ -18,13 +19,22 @@ from prunus.methods.method import Method
 
 
 class Options(Settings):
-    """The unit that one switch turns on or off."""
+    """The unit that one switch turns on or off, and what the budget is a share of."""
 
     granularity: Granularity = Field(
         default="auto",
         description="unit of a switch: kernel, 1x4, filter or input_channel; auto: 1x4 if most weights are in linear "
         "layers, else kernel",
     )
+    budget_per: Literal["network", "layer", "macs"] = Field(
+        default="network",
+        description="a domain's budget is a share of all kernels, of the kernels of each layer, or of the MACs",
+    )
+
+    @model_serializer(mode="wrap")
+    def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what earlier versions do without, unless it was set."""
+        return {key: value for key, value in serialize(self).items() if key != "budget_per" or value != "network"}
 
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:

@@ -28,6 +28,8 @@ class Method:
         sharing: its sharing loss, if it has one.
         together: whether domains share learned parameters and therefore cannot be trained one after another.
         packable: whether a model file can hold it, with kernel switches, norms and classifiers only.
+        holds_out: whether it needs images that are held out of training; `compare` then does so.
+        weight_lr: the rate of its weights that `compare` uses where a recipe leaves it open: the authors', if known.
         individual: whether domains are always trained one after another, regardless of the recipe's strategy.
     """
 
@@ -42,4 +44,6 @@ class Method:
     sharing: str | None = None
     together: bool = False
     packable: bool = False
+    holds_out: bool = False
+    weight_lr: float | None = None
     individual: bool = False

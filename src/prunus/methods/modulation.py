@@ -76,4 +76,5 @@ METHOD = Method(
     cost="rank x (outputs + inputs) per convolution",
     build=build,
     options=Options,
+    weight_lr=0.01,
 )

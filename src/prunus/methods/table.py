@@ -64,6 +64,7 @@ class ChosenMethod:
     options: Settings
     sharing: str | None
     weight: float | Literal["learned"]
+    freezes_others: bool = False
 
 
 def find_method(name: str) -> Method:
@@ -106,7 +107,9 @@ def _chosen(name: str, options: Settings, sharing: Sharing) -> ChosenMethod:
     weight = sharing.weight or default_weight(loss)
     if loss in PENALTIES and weight == "learned":
         raise RecipeError(f"the weight of {loss!r} cannot be learned; set sharing.weight to a number")
-    return ChosenMethod(name, METHODS[name], options, loss, weight)
+    if loss is None and sharing.freeze_others:
+        raise RecipeError(f"method {name!r} has no sharing loss; remove sharing.freeze_others or set sharing.loss")
+    return ChosenMethod(name, METHODS[name], options, loss, weight, sharing.freeze_others)
 
 
 def default_weight(loss: str | None) -> float | Literal["learned"]:
@@ -118,7 +121,8 @@ def with_method(recipe: Recipe) -> Recipe:
     """Write a recipe's method, options and sharing loss explicitly, so later changes of defaults do not affect it."""
     chosen = choose_method(recipe)
     choice = MethodChoice.model_validate({"name": chosen.name, **chosen.options.model_dump()})
-    sharing = Sharing(loss=chosen.sharing, weight=chosen.weight if chosen.sharing else None)
+    weight = chosen.weight if chosen.sharing else None
+    sharing = Sharing(loss=chosen.sharing, weight=weight, freeze_others=chosen.freezes_others)
     return recipe.model_copy(update={"method": choice, "sharing": sharing, "granularity": None})
 
 

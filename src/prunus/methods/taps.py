@@ -72,7 +72,8 @@ class ChosenResiduals(Adapter):
     @override
     def loss(self, domain: int, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the penalty on scores, which is 0 in the warm-up."""
-        return self.options.sparsity * self.penalized * self.scores[domain].abs().mean()
+        size: Tensor = self.scores[domain].abs().mean()
+        return self.options.sparsity * self.penalized * size
 
     @override
     def cost(self, domain: int, run: Probe) -> Cost:
@@ -95,4 +96,5 @@ METHOD = Method(
     cost="the weights of the selected layers",
     build=build,
     options=Options,
+    weight_lr=0.01,
 )

@@ -32,7 +32,8 @@ def limit_of(recipe: Recipe) -> KernelShare | None:
     chosen = choose_method(recipe)
     share = recipe.budget.kernels
     is_asked = chosen.method.has_budget and not chosen.method.keeps_budget
-    return KernelShare.of(share, chosen.sharing) if is_asked and share is not None else None
+    per = getattr(chosen.options, "budget_per", "network")
+    return KernelShare.of(share, chosen.sharing, per) if is_asked and share is not None else None
 
 
 def find_problems(
@@ -132,6 +133,8 @@ def over_budget(limit: KernelShare | None, costs: CostReport) -> list[str]:
     over = [line for line in limit.limits(costs) if not line.kept] if limit else []
     if limit is None or not over:
         return []
+    if limit.per != "network":
+        return [f"the run is over its budget ({in_words(over)}); {REACH}"]
     usages = {line.domain or TOGETHER: line.used / costs.num_kernels() for line in over}
     digits = _digits(list(usages.values()), limit.share)
     listed = ", ".join(f"{name} {usage:.{digits}%}" for name, usage in usages.items())

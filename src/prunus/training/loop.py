@@ -17,6 +17,7 @@ from prunus.data.schedule import Step, num_steps, schedule
 from prunus.errors import TrainingError, TrainingInterrupted
 from prunus.learning.arithmetic import arithmetic
 from prunus.learning.captured import StepRunner
+from prunus.learning.exits import choose_exits
 from prunus.learning.feed import DomainData, Feed, Inputs, StepJob, drawing, make_feeds
 from prunus.learning.frozen_features import fit_frozen_features, frozen_accuracies
 from prunus.learning.learner import Learner
@@ -185,6 +186,8 @@ def _finish(run: _Run) -> Ending:
 def _settle(run: _Run, frozen: Mapping[str, float]) -> Ending:
     """Do with the current state what follows the last step, and describe the result."""
     _renew_norms(run)
+    if problem := choose_exits(run.learner, run.data):
+        run.observer.noted(problem)
     accuracies = validate(run.learner, run.data)
     ending = describe_ending(run.learner, run.data, run.saver.position.step, accuracies, frozen)
     if run.keeper is None:

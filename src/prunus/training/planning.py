@@ -42,6 +42,12 @@ def check_recipe(recipe: Recipe) -> None:
         )
     _check_rounding(recipe, chosen)
     judging = recipe.training.keep == "best" or recipe.training.patience
+    per = getattr(chosen.options, "budget_per", "network")
+    if judging and per != "network":
+        raise RecipeError(
+            f"training.keep and training.patience judge epochs by the share of all kernels, not per {per}; "
+            "remove them, or method.budget_per"
+        )
     if judging and alone:
         raise RecipeError(
             "strategy 'individual' trains one domain after another, so no epoch is the best of all; "

@@ -141,7 +141,8 @@ class RecipeTraining:
     def _watch_schedule(self) -> list[Observer]:
         limit = limit_of(self.recipe)
         is_alone = self.recipe.training.strategy == "individual" or choose_method(self.recipe).method.individual
-        if limit is None or is_alone:  # one domain after another begins with all kernels
+        # one domain after another begins with all kernels, and only shares of all kernels are reported
+        if limit is None or is_alone or limit.per != "network":
             return []
         return [ScheduleWatch(self.recipe.training, limit, self.observer.noted)]
 
