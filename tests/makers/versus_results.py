@@ -10,11 +10,14 @@ IMAGES = {"birds": 100, "flowers": 400}
 
 def row(name: str, seed: int, accuracy: float, total_bytes: int, milliseconds: float) -> VersusRow:
     """Return a row whose two domains are 0.1 above and below an accuracy, and a tenth faster and slower."""
+    accuracies = {"birds": accuracy + 0.1, "flowers": accuracy - 0.1}
+    right = {domain: round(share * IMAGES[domain]) for domain, share in accuracies.items()}
     times = (0.9 * milliseconds, 1.1 * milliseconds)
     return VersusRow(
         name=name,
         seed=seed,
-        accuracies={"birds": accuracy + 0.1, "flowers": accuracy - 0.1},
+        accuracies=accuracies,
+        correct={domain: ("1" * count).ljust(IMAGES[domain], "0") for domain, count in right.items()},
         total_bytes=total_bytes,
         macs={"birds": 10, "flowers": 30},
         latencies={domain: Timing(median_ms=ms, p95_ms=2 * ms) for domain, ms in zip(IMAGES, times, strict=True)},
