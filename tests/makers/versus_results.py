@@ -37,3 +37,14 @@ def versus(rows: Sequence[VersusRow], failed: Mapping[str, str] | None = None) -
         rows=tuple(rows),
         failed=dict(failed or {}),
     )
+
+
+RESULTS = versus(
+    [
+        row("lora", 0, 0.8, 5_000_000, 2.0),
+        row("probe", 0, 0.5, 700_000, 0.4),
+        row("ours", 0, 0.81, 800_000, 1.0),
+        row("ours_int8", 0, 0.6, 200_000, 0.3),
+    ],
+    {"pruned": "it has no layer to cut"},
+)
