@@ -8,11 +8,10 @@ from pathlib import Path
 
 from prunus.alternatives.alternative import Answering, Shipped
 from prunus.config import MODEL_SUFFIX
-from prunus.errors import DataError
 from prunus.evaluation.classifying import Answers, classify_measurable
 from prunus.evaluation.rival_accuracy import in_place_of
 from prunus.evaluation.subject import Subject
-from prunus.measure.result import Result, Share
+from prunus.measure.result import Result
 from prunus.measure.speed import Timing
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import usable_processors
@@ -23,26 +22,33 @@ from prunus.timing.watching import counting
 
 
 class Measured(Result):
-    """The accuracy of an alternative on a split, and the number of images, by domain."""
+    """What an alternative answers to the images of a split, by domain: a 1 for a correct answer, a 0 for another."""
 
     split: str
-    accuracies: dict[str, Share]
-    images: dict[str, int]
+    correct: dict[str, str]
+
+    @property
+    def accuracies(self) -> dict[str, float]:
+        """Return the share of correct answers by domain."""
+        return {domain: answers.count("1") / len(answers) for domain, answers in self.correct.items()}
+
+    @property
+    def images(self) -> dict[str, int]:
+        """Return the number of images by domain."""
+        return {domain: len(answers) for domain, answers in self.correct.items()}
 
 
 Key = tuple[str, int, str]  # row, seed, domain
 
 
-def measure_accuracies(subject: Subject, runs: Mapping[str, Run], split: str, use_cache: bool) -> Measured:
+def measure_answers(subject: Subject, runs: Mapping[str, Run], split: str, use_cache: bool) -> Measured:
     """Classify the images of a split; domains without labelled ones are left out."""
-    accuracies, images = {}, {}
-    for answers in classify_measurable(in_place_of(subject, runs), split, use_cache=use_cache):
-        if isinstance(answers, Answers):
-            accuracies[answers.domain] = answers.accuracy()
-            images[answers.domain] = len(answers.images)
-    if not accuracies:
-        raise DataError(f"no domain has labelled {split} images; use the argument split='validation'")
-    return Measured(split=split, accuracies=accuracies, images=images)
+    correct = {
+        answers.domain: "".join("01"[int(right)] for right in answers.labels == answers.images.labels)
+        for answers in classify_measurable(in_place_of(subject, runs), split, use_cache=use_cache)
+        if isinstance(answers, Answers)
+    }
+    return Measured(split=split, correct=correct)
 
 
 def load_runs(folder: Path, shipped: Shipped, threads: int | None = None) -> dict[str, Run]:

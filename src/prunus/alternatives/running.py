@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from prunus.alternatives.alternative import Shipped, Task
-from prunus.alternatives.measuring import Key, Measured, load_runs, measure_accuracies, time_runs, total_bytes
+from prunus.alternatives.measuring import Key, Measured, load_runs, measure_answers, time_runs, total_bytes
 from prunus.alternatives.table import ALTERNATIVES
 from prunus.config import Budget, Recipe
 from prunus.errors import BackboneError, BundleError, MissingExtraError, TrainingInterrupted, UnknownNameError
@@ -87,7 +87,7 @@ class Comparing:
             shipped = ALTERNATIVES[row.alternative].make(task).model_copy(update={"recipe": row.recipe})
             write_json(row.folder / "shipped.json", shipped.model_dump(mode="json"))
         runs = load_runs(row.folder, shipped)
-        measured = measure_accuracies(task.subject, runs, self.split, self.use_cache)
+        measured = measure_answers(task.subject, runs, self.split, self.use_cache)
         write_json(row.folder / "measured.json", measured.model_dump(mode="json"))
         return shipped, measured
 
@@ -124,6 +124,7 @@ class Comparing:
                     name=row.name,
                     seed=row.recipe.seed,
                     accuracies=measured.accuracies,
+                    correct=measured.correct,
                     total_bytes=total_bytes(row.folder, shipped),
                     macs=shipped.macs,
                     latencies={domain: timings[row.name, row.recipe.seed, domain] for domain in shipped.answering},

@@ -1,25 +1,12 @@
-"""The tables and the plot of `prunus versus` show what was measured."""
+"""The tables of `prunus versus` show what was measured."""
 
 from pathlib import Path
 
-import numpy as np
-
 from prunus.measure.alternatives.results import Versus
-from prunus.report.alternatives.figure import versus_figure
 from prunus.report.alternatives.tables import to_markdown, versus_view
 from prunus.report.alternatives.writing import write_versus
 from prunus.terminal import plain_console
-from tests.makers.versus_results import row, versus
-
-RESULTS = versus(
-    [
-        row("lora", 0, 0.8, 5_000_000, 2.0),
-        row("probe", 0, 0.5, 700_000, 0.4),
-        row("ours", 0, 0.81, 800_000, 1.0),
-        row("ours_int8", 0, 0.6, 200_000, 0.3),
-    ],
-    {"pruned": "it has no layer to cut"},
-)
+from tests.makers.versus_results import RESULTS, row, versus
 
 
 def test_markdown_holds_every_number() -> None:
@@ -55,15 +42,6 @@ def test_a_terminal_shows_both_tables() -> None:
     assert "lora" in shown
     assert "what" in shown
     assert "within" in shown
-
-
-def test_the_plot_has_a_panel_for_bytes_and_one_for_time() -> None:
-    left, right = versus_figure(RESULTS).axes
-    assert "MB" in left.get_xlabel()
-    assert "ms" in right.get_xlabel()
-    points = {tuple(np.round(np.ravel(line.get_xydata()), 3)[:2].tolist()) for line in left.lines}
-    assert {(5.0, 80.0), (0.7, 50.0), (0.8, 81.0), (0.2, 60.0)} <= points
-    assert {text.get_text() for text in left.texts} == {"lora", "probe", "ours", "ours_int8"}
 
 
 def test_the_files_hold_the_results(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ class VersusRow(Result):
     Args:
         name: of the alternative, and of its budget if it has one.
         accuracies: by domain.
+        correct: by domain, a 1 for every image that is classified correctly and a 0 for every other, in their order.
         total_bytes: of all files that serve all domains.
         macs: by domain, for one image: convolutions only.
         latencies: by domain, of one image with one thread.
@@ -24,6 +25,7 @@ class VersusRow(Result):
     name: str
     seed: int
     accuracies: dict[str, Share]
+    correct: dict[str, str]
     total_bytes: int
     macs: dict[str, int]
     latencies: dict[str, Timing]

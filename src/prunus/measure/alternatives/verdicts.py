@@ -16,6 +16,7 @@ class Summary:
 
     Args:
         accuracies: by domain, means over the seeds.
+        correct: by domain, the share of the seeds that classify each image correctly.
         spread: standard deviation of the mean accuracy over the seeds; None with one seed.
         error: standard error of the mean accuracy: of the test images, and of the seeds if there are several.
     """
@@ -23,6 +24,7 @@ class Summary:
     name: str
     seeds: int
     accuracies: dict[str, float]
+    correct: dict[str, list[float]]
     mean_accuracy: float
     spread: float | None
     error: float
@@ -51,6 +53,7 @@ def _summary(name: str, rows: Sequence[VersusRow], images: dict[str, int]) -> Su
         name,
         len(rows),
         accuracies,
+        {domain: _by_image([row.correct[domain] for row in rows]) for domain in accuracies},
         statistics.fmean(means),
         spread,
         math.sqrt(drawn + (spread or 0.0) ** 2 / len(rows)),
@@ -60,12 +63,22 @@ def _summary(name: str, rows: Sequence[VersusRow], images: dict[str, int]) -> Su
     )
 
 
+def _by_image(answers: Sequence[str]) -> list[float]:
+    return [statistics.fmean(map(int, image)) for image in zip(*answers, strict=True)]
+
+
 def noise(one: Summary, other: Summary) -> float:
     """Return the difference of two mean accuracies that is no more than noise.
 
-    All alternatives classify the same images, so this is rather too much than too little.
+    Both classify the same images, so what counts is how much the difference varies from image to image, and over the
+    seeds of each.
     """
-    return ERRORS * math.hypot(one.error, other.error)
+    drawn = 0.0
+    for domain, answers in one.correct.items():
+        differences = [mine - theirs for mine, theirs in zip(answers, other.correct[domain], strict=True)]
+        drawn += statistics.pvariance(differences) / max(1, len(differences) - 1) / len(one.correct) ** 2
+    seeds = sum((summary.spread or 0.0) ** 2 / summary.seeds for summary in (one, other))
+    return ERRORS * math.sqrt(drawn + seeds)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from prunus.measure.alternatives.results import Versus
 from prunus.measure.alternatives.verdicts import Summary, summarize
 from prunus.names import shown
-from prunus.report.pareto import DARK, FONT_SIZE, SPACE, Label, Style, box_of_point, place_labels
+from prunus.report.pareto import DARK, FONT_SIZE, SPACE, Label, Style, box_of_point, boxes_of_line, place_labels
 from prunus.report.plots import new_figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COSTS = {  # what accuracy is drawn against -> factor and title
@@ -28,8 +29,8 @@ def versus_figure(versus: Versus) -> Figure:
         for summary, style in zip(summaries, styles, strict=True):
             x, y = _point(summary, cost, factor)
             axes.errorbar(x, y, 100 * summary.error, fmt=style.marker, ms=6, lw=1, color=style.colour)
-        axes.set_xscale("log")
-        axes.margins(SPACE)
+        _use_log_scale(axes)
+        axes.margins(2 * SPACE, SPACE)
         axes.set(xlabel=title, ylabel=f"mean accuracy on {versus.split} images (%)")
     number = len(versus.images)
     title = f"{versus.backbone}, {number} domain{'' if number == 1 else 's'}; bars: ± standard error"
@@ -38,8 +39,23 @@ def versus_figure(versus: Versus) -> Figure:
     for axes, (cost, (factor, _)) in zip(panels, COSTS.items(), strict=True):
         points = [_point(summary, cost, factor) for summary in summaries]
         labels = [Label(summary.name, point, DARK) for summary, point in zip(summaries, points, strict=True)]
-        place_labels(axes, labels, [box_of_point(axes, point) for point in points], FONT_SIZE)
+        bars = [
+            box
+            for summary, (x, y) in zip(summaries, points, strict=True)
+            for box in boxes_of_line(axes, [(x, y - 100 * summary.error), (x, y + 100 * summary.error)])
+        ]
+        place_labels(axes, labels, [*(box_of_point(axes, point) for point in points), *bars], FONT_SIZE)
     return figure
+
+
+def _use_log_scale(axes: Axes) -> None:
+    """Scale the costs by logarithms, with plain numbers at 1, 2 and 5 times the powers of ten."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter  # noqa: PLC0415  # optional package
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _point(summary: Summary, cost: str, factor: float) -> tuple[float, float]:

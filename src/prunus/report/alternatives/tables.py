@@ -10,6 +10,7 @@ from prunus.names import shown
 from prunus.terminal import PlainTable, plain_text
 
 COSTS = ("total_bytes", "milliseconds")  # that ours must not exceed to be compared
+ONE_SEED = "one seed, so the noise of training is not counted"
 COLUMNS = ("alternative", "accuracy (%)", "MB", "ms", "MACs (M)")
 VERDICT_COLUMNS = ("against", "ours at no more bytes", "ours at no more ms")
 
@@ -75,7 +76,7 @@ def verdict_text(verdict: Verdict) -> str:
 def notes(versus: Versus) -> list[str]:
     """Say what was measured, on which machine, and what could not be made."""
     seeds = sorted({row.seed for row in versus.rows})
-    over = f"means over the seeds {', '.join(map(str, seeds))}, ± standard deviation" if len(seeds) > 1 else "one seed"
+    over = f"means over the seeds {', '.join(map(str, seeds))}, ± standard deviation" if len(seeds) > 1 else ONE_SEED
     versions = ", ".join(f"{name} {number}" for name, number in versus.versions.items())
     return [
         f"Accuracy on {versus.split} images, mean over the domains; {over}. MB: all files for all domains. "
