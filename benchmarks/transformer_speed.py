@@ -11,7 +11,6 @@ with many calls in a row, and the medians are compared. A ratio below its target
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import logging
 import sys
@@ -84,12 +83,12 @@ def exported(net: MultiDomainNet, image: Floats) -> bytes:
             logits: torch.Tensor = self.head(self.network(images))
             return logits
 
-    file = io.BytesIO()
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         images = torch.from_numpy(image)
+        file = Path(folder) / "dense.onnx"
         torch.onnx.export(OneDomain().eval(), (images,), file, input_names=["images"], dynamo=False)
-    return file.getvalue()
+        return file.read_bytes()
 
 
 def dynamic(model: bytes) -> bytes:

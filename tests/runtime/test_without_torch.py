@@ -272,8 +272,10 @@ def test_a_required_native_engine_that_cannot_be_built_is_an_error(tmp_path: Pat
 @pytest.mark.slow
 def test_importing_the_runtime_is_quick(base: Path) -> None:
     def fastest(modules: str) -> float:
-        command = [base / "python", "-c", IMPORT.format(modules)]
-        return min(float(_run(command).stdout) for _ in range(6))  # the first one may write the bytecode cache
+        program = IMPORT.format(modules)
+        return min(
+            float(_run([base / "python", "-c", program]).stdout) for _ in range(6)
+        )  # the first one may write the bytecode cache
 
     assert fastest("prunus.runtime") < MOST_IMPORTS * fastest("numpy, pydantic, PIL.Image")
 

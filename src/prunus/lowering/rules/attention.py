@@ -83,6 +83,8 @@ def scaled_dot_product(builder: GraphBuilder, node: fx.Node) -> View | None:
     if args.get("attn_mask") is not None and bias is None:
         return None
     scale = args.get("scale")
+    if not isinstance(scale, float | int | None):
+        return None
     return _attend(builder, (q, k, v), 1 / sqrt(q.positions.shape[-1]) if scale is None else float(scale), bias)
 
 
