@@ -88,7 +88,7 @@ def exported(net: MultiDomainNet, image: Floats) -> bytes:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         images = torch.from_numpy(image)
-        torch.onnx.export(OneDomain().eval(), (images,), file, input_names=["images"], dynamo=False)
+        torch.onnx.export(OneDomain().eval(), (images,), file, input_names=["images"], dynamo=False)  # type: ignore[arg-type]
     return file.getvalue()
 
 

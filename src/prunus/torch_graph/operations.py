@@ -126,7 +126,8 @@ def _attention(attention: Attention, inputs: Inputs, tensors: Tensors) -> Tensor
     if windows is not None and attention.apart:
         regions = torch.from_numpy(attention.regions(sides)).to(bias.device)
         bias = bias + attention.apart * (regions[:, :, None] != regions[:, None, :]).to(bias.dtype)
-    means = F.scaled_dot_product_attention(*parts, attn_mask=bias, scale=attention.scale)
+    q, k, v = parts
+    means = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=attention.scale)
     flat = means.flatten(2, 3)  # images, heads, pixels in the order of the windows, dim
     if windows is not None:
         flat = flat[:, :, windows.flatten().argsort()]

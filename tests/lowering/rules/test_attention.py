@@ -42,7 +42,7 @@ class Windowed(nn.Module):
         sizes = (images, 2, half, 2, half, 8) if self.every else (images, half, 2, half, 2, 8)
         windows = x.reshape(sizes).permute(order).reshape(-1, 4, 8)
         q, k, v = self.qkv(windows).reshape(len(windows), 4, 3, 2, 4).permute(2, 0, 3, 1, 4)
-        bias = self.bias
+        bias: Tensor = self.bias
         if self.shift:
             wrapped = torch.zeros(2 * half)
             wrapped[2 * half - self.shift :] = 1
@@ -73,7 +73,8 @@ def test_a_softmax_of_something_else_is_refused() -> None:
             self.conv = nn.Conv2d(3, 4, 1)
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.conv(x).flatten(2).softmax(-1).mean(2)
+            result: Tensor = self.conv(x).flatten(2).softmax(-1).mean(2)
+            return result
 
     with pytest.raises(BackboneError, match="the operation 'softmax'"):
         build_graph(tiny_net(Own())[1])

@@ -6,10 +6,10 @@ import warnings
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
+from torch.fx.passes.shape_prop import ShapeProp
 
 from prunus.alternatives.common.joint import JointNetwork, count_macs
 from prunus.errors import BackboneError, MissingExtraError
-from prunus.lowering.trace import trace
 
 ATTEMPTS = 12  # halvings of the ratio's range
 
@@ -59,21 +59,24 @@ def cuttable(features: nn.Module, size: int) -> nn.Module:
 
     Torch-Pruning knows no padding of channels. The convolution computes the same, and can be cut and trained.
     """
-    traced = trace(copy.deepcopy(features), size)
-    graph = traced.module.graph
+    copied = copy.deepcopy(features)
+    module = fx.symbolic_trace(copied.eval())  # for any number of images
+    with torch.no_grad():
+        ShapeProp(module).propagate(torch.zeros(1, 3, size, size))
+    graph = module.graph
     appending = {node: count for node in graph.nodes if (count := _appended(node))}
     if not appending:
         return features
     for number, (node, count) in enumerate(appending.items()):
         source = node.all_input_nodes[0]
         name = f"appended_{number}"
-        traced.module.add_submodule(name, _identity(traced.shapes[source.name][1], count))
+        module.add_submodule(name, _identity(source.meta["tensor_meta"].shape[1], count))
         with graph.inserting_after(node):
             layer = graph.call_module(name, (source,))
         node.replace_all_uses_with(layer)
         graph.erase_node(node)
-    traced.module.recompile()
-    return traced.module
+    module.recompile()
+    return module.train(features.training)
 
 
 def _appended(node: fx.Node) -> int:

@@ -83,7 +83,8 @@ def scaled_dot_product(builder: GraphBuilder, node: fx.Node) -> View | None:
     if args.get("attn_mask") is not None and bias is None:
         return None
     scale = args.get("scale")
-    return _attend(builder, (q, k, v), 1 / sqrt(q.positions.shape[-1]) if scale is None else float(scale), bias)
+    factor = float(scale) if isinstance(scale, (int, float)) else 1 / sqrt(q.positions.shape[-1])
+    return _attend(builder, (q, k, v), factor, bias)
 
 
 def _bias(builder: GraphBuilder, mask: Any) -> tuple[Tensor, ...] | None:  # noqa: ANN401  # a node or None
