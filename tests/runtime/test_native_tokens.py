@@ -21,9 +21,6 @@ def test_all_engines_agree_with_double_precision(seed: int) -> None:
     bundle = random_bundle(token_graph(), 8, seed=seed)
     engines: list[NumpyEngine | NativeEngine] = [NumpyEngine(bundle)]
     engines += [NativeEngine(bundle, kernels=name) for name in _native.available_kernels()]
-        NumpyEngine(bundle),
-        *(NativeEngine(bundle, kernels=name) for name in _native.available_kernels()),
-    ]
     common = onnxruntime.InferenceSession(common_model(onnx, bundle).SerializeToString())
     for number, domain in enumerate(bundle.domains):
         expected = exact_logits(bundle, IMAGES, domain)
