@@ -83,7 +83,7 @@ drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
 progress: report run_folder terminal training
 quantizing: bundle config data evaluation graph images integers runtime torch_graph
-alternatives: backbone bundle config data evaluation learning lowering masks measure parallel quantizing recipes
+alternatives: backbone bundle config data evaluation learning masks measure parallel quantizing recipes
     run_folder runtime timing training
 verbs: adding alternatives backbone benchmarks bundle catalog comparison config data drafting editing evaluation graph
     measure methods onnx parallel presets pretraining progress quantizing recipes report run_folder runtime samples

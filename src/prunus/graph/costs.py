@@ -46,6 +46,7 @@ EXACT = 2  # times as long and as large in numpy, which computes exact sums in d
 
 # bytes
 FACTOR_BYTES, TABLE_BYTES, CODED_KERNEL_BYTES = 48, 512, 40
+MOST_COPIED = 2**26  # of weights and their inputs, which the native engine selects once
 LISTED_BYTES = 150  # of a pixel of a window, as a number of Python too
 BASE_BYTES, VALUE_BYTES, ARRAY_BYTES, OPERATION_BYTES = 30_000_000, 160, 1_500, 3_000
 
@@ -143,7 +144,8 @@ def file_cost(graph: Graph, shapes: Sequence[Shape], claims: Claims) -> Cost:
         load_bytes
         + claims.data_bytes
         + max(claims.index_bytes, _largest_coded_layer(graph, claims))
-        + sum(cost.load_bytes for cost in costs),
+        + sum(cost.load_bytes for cost in costs)
+        + min(MOST_COPIED, 2 * FLOAT * claims.domains * sum(claims.kept.values())),
         (sum(weights.values()) * DENSE_WEIGHT + head * HEAD_NUMBER) / 1e9 + sum(cost.image_seconds for cost in costs),
         BASE_BYTES + claims.data_bytes + copies + values_bytes + 2 * FLOAT * head,
     )
