@@ -1,8 +1,8 @@
-"""Linear layers without switches: their weights are used in another way than by calling the layer.
+"""Linear layers without switches: those that are not called with something that depends on the image.
 
 A switch must reach every use of a weight, and what it saves must be counted. Both hold for a layer that the network
 calls. Some networks read the weights of a linear layer themselves, and torch's `MultiheadAttention` holds a layer that
-it never calls. Such layers stay whole.
+it never calls. Others compute position biases with linear layers, once for all images. Such layers stay whole.
 """
 
 from collections.abc import Collection
@@ -37,5 +37,5 @@ def held_note(network: nn.Module) -> str | None:
         return None
     return (
         f"{plural(len(names), 'linear layer')} without switches, such as {names[0]!r}: "
-        "the network uses their weights in another way than by calling them, so they stay whole"
+        "the network does not call them with anything of the image, so they stay whole"
     )

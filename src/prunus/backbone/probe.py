@@ -24,7 +24,7 @@ class Probe:
 
     Args:
         num_features: the length of the feature vector.
-        positions: convolution or linear layer -> the number of its output pixels or tokens.
+        positions: convolution or linear layer that reads the image -> the number of its output pixels or tokens.
         shapes: layer -> the shape of its output, in the order in which the layers finish.
         product_macs: multiply-accumulates of all other products of matrices, such as the two of attention.
     """
@@ -35,7 +35,6 @@ class Probe:
     product_macs: int = 0
 
 
-@torch.no_grad()
 def probe_network(network: nn.Module, size: int) -> Probe:
     """Record the shapes of one forward pass; a layer that is called twice counts twice."""
     positions: Counter[str] = Counter()
@@ -50,8 +49,9 @@ def probe_network(network: nn.Module, size: int) -> Probe:
             if isinstance(module, nn.Conv2d):
                 positions[name] += output.shape[-2] * output.shape[-1]
             elif isinstance(module, nn.Linear):
-                positions[name] += output.numel() // module.out_features
                 linear_macs += output.numel() * module.in_features
+                if output.requires_grad:  # what does not depend on the image is computed once, not for every image
+                    positions[name] += output.numel() // module.out_features
 
     hooks = [
         module.register_forward_hook(lambda module, _inputs, output, name=name: record(name, module, output))
@@ -59,14 +59,19 @@ def probe_network(network: nn.Module, size: int) -> Probe:
     ]
     was_training = network.training
     products = FlopCounterMode(display=False)
+    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
     try:
-        with products:
-            features = network.eval()(torch.zeros(1, 3, size, size))
+        network.requires_grad_(False)  # so that only what depends on the image has gradients
+        with products, torch.enable_grad():
+            image = torch.zeros(1, 3, size, size, requires_grad=True)
+            features = network.eval()(image.clone())  # a network may change the image in place
     except Exception as error:  # an own network may raise anything
         raise SizeError(size, first_line(error)) from None
     finally:
         for hook in hooks:
             hook.remove()
+        for parameter in learned:
+            parameter.requires_grad_(True)
         network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim != 2:
         raise BackboneError(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, fx, nn
+from torch.func import functional_call
 
 from prunus.arrays import Doubles
 from prunus.graph.network import Node, Tensors, without_neutral
@@ -193,7 +194,11 @@ class GraphBuilder:
             name = str(node.target)
             return self.domains[domain][name] if name in self.domains[domain] else self.traced.constants[name]
         args, kwargs = self.arguments(node, domain)
-        return called(self.traced, node)(*args, **kwargs)
+        layer = self.traced.layer(node)
+        if layer is None:
+            return called(self.traced, node)(*args, **kwargs)
+        own = {key: self.domains[domain][f"{node.target}.{key}"] for key in layer.state_dict()}
+        return functional_call(layer, own, args, kwargs)
 
     def arguments(self, node: fx.Node, domain: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of a call, with constants in place of the nodes that compute them."""
