@@ -32,7 +32,7 @@ BITS_DK = torch.tensor([[1, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1], [0] * 12]).bool()
 @pytest.mark.parametrize("per", ["layer", "macs"])
 def test_the_gradients_of_other_budgets_equal_autograd(per: str) -> None:
     bits = BITS_DK.double().requires_grad_()
-    parts = torch.split(bits, LAYERS.sizes, 1)
+    parts = torch.split(bits, list(LAYERS.sizes), 1)
     if per == "layer":
         loss = torch.stack([(part.mean(1) - 0.25).clamp(min=0) for part in parts]).mean(0)
     else:

@@ -41,7 +41,7 @@ class Layers:
 
 def layer_budget_constraint(mask_DK: Tensor, budget: float, layers: Layers) -> Constraint:
     """Require every domain to use at most `budget` of the kernels of each layer: the mean excess over all layers."""
-    excess_DL = torch.stack([usage(part_DK) for part_DK in torch.split(mask_DK, layers.sizes, dim=1)], 1) - budget
+    excess_DL = torch.stack([usage(part_DK) for part_DK in torch.split(mask_DK, list(layers.sizes), dim=1)], 1) - budget
     count_L = torch.tensor(layers.sizes, device=mask_DK.device)
     slope_DL = (excess_DL > 0) / (len(layers.sizes) * count_L)
     violation_D1 = excess_DL.clamp(min=0).mean(1, keepdim=True)
