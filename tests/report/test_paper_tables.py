@@ -53,7 +53,7 @@ def test_the_references_in_the_benchmarks_are_the_tables_first_rows() -> None:
 
 def test_the_tables_command_prints_both_tables_and_every_slip() -> None:
     output = CliRunner().invoke(app, ["tables"]).output
-    assert output.count("Ours β = 0.25") == 2
+    assert output.count("│ Ours β = 0.25") == 2
     words = " ".join(output.split())  # a terminal breaks long lines
     assert all(slip.corrected in words and slip.why in words for slip in SLIPS)
     assert len(json.loads(CliRunner().invoke(app, ["tables", "--json"]).output)["rows"]) == 28
