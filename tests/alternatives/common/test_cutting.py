@@ -44,6 +44,15 @@ def test_a_network_without_padding_stays_as_it_is() -> None:
     assert cuttable(layers, SIZE) is layers
 
 
+def test_a_network_that_decides_by_its_images_stays_as_it_is() -> None:
+    class Deciding(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            return images.mean((2, 3)) if images.sum() > 0 else images.amax((2, 3))
+
+    deciding = Deciding()
+    assert cuttable(deciding, SIZE) is deciding
+
+
 @pytest.mark.parametrize("share", [0.7, 0.3])
 def test_a_cut_has_at_least_the_macs_that_are_wanted_and_hardly_more(network: nn.Module, share: float) -> None:
     joint = JointNetwork(cuttable(network, SIZE), 32, {"one": 3, "two": 4}, 0).eval()
