@@ -12,7 +12,7 @@ from tests.makers.token_networks import ONE, attention
 
 IMAGES: Floats = np.random.default_rng(2).standard_normal((3, 3, 8, 8)).astype(np.float32)
 PATCHES = convolution("patch", [0], (24, 3), kernel=(2, 2), stride=(2, 2), pads=(0, 0, 0, 0))
-REARRANGE = {"op": "rearrange", "inputs": (1,)}
+REARRANGE: dict[str, object] = {"op": "rearrange", "inputs": (1,)}
 OPERATIONS: dict[str, dict[str, object]] = {
     "numbers by pixel": {"op": "affine_map", "inputs": (1,), "sides": (4, 4)},
     "tokens before pixels": {"op": "join_pixels", "inputs": (1, 1), "count": 3},

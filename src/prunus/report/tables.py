@@ -13,6 +13,8 @@ from prunus.uncertainty import Interval
 
 REACH = "train longer or raise training.dual_rate"  # a budget that is a penalty
 
+USUAL = {"granularity": "kernel"}  # option -> what "auto" means for networks of convolutions
+
 
 def percent(share: float | None, digits: int = 1) -> str:
     """Write a share in percent; a dash if it is unknown."""
@@ -81,7 +83,11 @@ def _table(results: Evaluation, baseline: Evaluation | None) -> PlainTable:
 def _title(results: Evaluation) -> str:
     described = find_described(results.method)
     defaults = {key: option.default for key, option in described.options.items()} if described else {}
-    settings = [f"{key} {value}" for key, value in results.options.items() if defaults.get(key) != value]
+    settings = [
+        f"{key} {value}"
+        for key, value in results.options.items()
+        if value != defaults.get(key) and value != USUAL.get(key)
+    ]
     if results.sharing and results.sharing != results.method:
         settings.append(f"{results.sharing} loss")
     method = f"method {results.method}" + (f" ({', '.join(settings)})" if settings else "")

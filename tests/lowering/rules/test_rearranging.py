@@ -14,12 +14,12 @@ from tests.makers.masked_networks import tiny_net
 # a value of 8 channels and 8 x 8 pixels -> features
 MOVES: dict[str, tuple[Callable[[Tensor], Tensor], list[str]]] = {
     "there and back": (lambda x: x.permute(0, 2, 3, 1).transpose(1, 3).swapaxes(2, 3).mean((2, 3)), ["mean"]),
-    "reshapes": (lambda x: x.flatten(2).unflatten(2, (8, 8)).reshape(len(x), 8, 64).mean(2), ["mean"]),
+    "reshapes": (lambda x: torch.unflatten(x.flatten(2), 2, (8, 8)).reshape(len(x), 8, 64).mean(2), ["mean"]),
     "a part of the channels": (lambda x: x.chunk(2, 1)[1].mean((2, 3)), ["rearrange", "mean"]),
     "one pixel": (lambda x: x[:, :, 3, 5], ["rearrange"]),
     "shuffled": (lambda x: F.pixel_shuffle(x, 2).mean((2, 3)), ["rearrange", "mean"]),
     "rolled": (lambda x: x.roll((1, 2), (2, 3))[:, :, 0, 0], ["rearrange"]),
-    "split and joined": (lambda x: torch.cat(x.split([2, 6], 1)[::-1], 1).mean((2, 3)), []),
+    "split and joined": (lambda x: torch.cat(torch.split(x, [2, 6], 1)[::-1], 1).mean((2, 3)), []),
 }
 
 
