@@ -4,9 +4,9 @@ Mallya et al., ECCV 2018: W * M. Mancini et al., ECCVW 2018: k0 W + k1 + k2 M. M
 k0 W + k1 + k2 M + k3 W * M. W: frozen weights of a convolution. M: 0/1 mask of a domain. k: learned coefficients, one
 set per convolution and domain.
 
-The affine masks start as published: scores between 1e-4 and 2e-4 and a threshold of 0, so a few steps of Adam decide a
-bit. Their authors published no code. How the coefficients start and how fast they learn is ours: all bits are 1 and
-k1 = -k2, so a network starts as the backbone, but turning off a bit changes its weight from the first step on.
+The authors of the affine masks published no code, so how they start and how fast they learn is ours. Scores lie between
+1e-4 and 2e-4 with a threshold of 0, so a few steps of Adam decide a bit. All bits are 1 and k1 = -k2, so a network
+starts as the backbone, but turning off a bit changes its weight from the first step on.
 
 Legend: D = domains, K = coefficients of all convolutions.
 """
