@@ -155,6 +155,19 @@ def test_the_readme_shows_what_the_demonstration_wrote() -> None:
     assert all(seed["budget_kept"] and seed["union"] <= 0.25 for seed in seeds)
 
 
+def test_the_readme_shows_what_else_could_be_shipped() -> None:
+    rows = json.loads((ROOT / "docs" / "results" / "versus" / "demo" / "versus.json").read_text())["rows"]
+    text = " ".join((ROOT / "README.md").read_text().split())
+    times = {}
+    for name in ("ours_int8", "finetuned"):
+        seeds = [row for row in rows if row["name"] == name]
+        assert len(seeds) == 3
+        assert f"{100 * mean(mean(row['accuracies'].values()) for row in seeds):.1f} %" in text
+        assert f"{mean(row['total_bytes'] for row in seeds) / 1e6:.2f} MB" in text
+        times[name] = mean(latency["median_ms"] for row in seeds for latency in row["latencies"].values())
+    assert f"{times['finetuned'] / times['ours_int8']:.1f} times as long per image" in text
+
+
 def test_the_page_of_the_exact_method_shows_what_was_measured() -> None:
     text = (ROOT / "docs" / "exact.md").read_text()
     results = json.loads((ROOT / "docs" / "results" / "exact" / "study_domains.json").read_text())["results"]
