@@ -13,7 +13,7 @@ constexpr ptrdiff_t kMostImages = 8;                      // that go through the
 constexpr ptrdiff_t kMostFloats = ptrdiff_t{1} << 26;     // of images that go together: 256 MiB
 constexpr ptrdiff_t kMostOfAnImage = ptrdiff_t{1} << 28;  // floats: 1 GiB, far above any real network
 constexpr ptrdiff_t kMostKept = ptrdiff_t{1} << 26;       // numbers; far above any real network
-constexpr ptrdiff_t kMostCopied = ptrdiff_t{1} << 24;     // numbers: 64 MiB for all domains
+constexpr ptrdiff_t kMostCopied = ptrdiff_t{1} << 16;     // numbers: 256 KiB, little beside any file
 constexpr size_t kIdle = 4;                               // contexts that are kept for later runs
 
 // Copy floats; return whether all are finite. A float that is not has all exponent bits set.

@@ -91,7 +91,7 @@ def test_what_was_measured_is_named() -> None:
     results = evaluation_of(_subject(), "validation", ANSWERS)
     assert (results.method, results.backbone, results.budget, results.sharing) == ("ba2", "wrn14_2", 0.3, None)
     assert (results.seed, results.split, results.steps) == (7, "validation", (3, 8))
-    assert results.options == {"granularity": "kernel"}
+    assert results.options == {"granularity": "auto", "budget_per": "network"}
     assert evaluation_of(_subject(method="union"), "test", ANSWERS).sharing == "union"
     assert evaluation_of(_subject(method="bn"), "test", ANSWERS).budget is None
 

@@ -18,7 +18,7 @@ def test_the_traits_of_every_method_are_those_of_the_table(name: str) -> None:
     method = chosen.method
     expected = Traits(
         name,
-        chosen.options.model_dump(mode="json"),
+        dict(chosen.options),
         chosen.sharing,
         method.masked,
         method.has_budget,

@@ -1,13 +1,47 @@
 """Run one blank image through a network to record its shapes."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.overrides import TorchFunctionMode
+from typing_extensions import override
 
 from prunus.errors import BackboneError, first_line
+
+LINEAR = "linear"
+PRODUCTS = frozenset(  # names of torch's functions and methods that multiply matrices
+    (
+        "matmul",
+        "mm",
+        "bmm",
+        "addmm",
+        "addbmm",
+        "baddbmm",
+        "einsum",
+        "tensordot",
+        "inner",
+        "scaled_dot_product_attention",
+    )
+)
+
+
+class _Calls(TorchFunctionMode):
+    """Counts the calls of torch's functions by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    @override
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> object:
+        self.counts[getattr(func, "__name__", "")] += 1
+        return func(*args, **(kwargs or {}))
 
 
 class SizeError(BackboneError):
@@ -39,10 +73,10 @@ def probe_network(network: nn.Module, size: int) -> Probe:
     """Record the shapes of one forward pass; a layer that is called twice counts twice."""
     positions: Counter[str] = Counter()
     shapes: dict[str, tuple[int, ...]] = {}
-    linear_macs = 0
+    linear_macs = linear_calls = 0
 
     def record(name: str, module: nn.Module, output: object) -> None:
-        nonlocal linear_macs
+        nonlocal linear_macs, linear_calls
         if isinstance(output, Tensor):
             shapes.pop(name, None)  # a layer that is called twice finishes with its last call
             shapes[name] = tuple(output.shape[1:])
@@ -50,6 +84,7 @@ def probe_network(network: nn.Module, size: int) -> Probe:
                 positions[name] += output.shape[-2] * output.shape[-1]
             elif isinstance(module, nn.Linear):
                 linear_macs += output.numel() * module.in_features
+                linear_calls += 1
                 if output.requires_grad:  # what does not depend on the image is computed once, not for every image
                     positions[name] += output.numel() // module.out_features
 
@@ -58,11 +93,11 @@ def probe_network(network: nn.Module, size: int) -> Probe:
         for name, module in network.named_modules()
     ]
     was_training = network.training
-    products = FlopCounterMode(display=False)
+    calls = _Calls()
     learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
     try:
         network.requires_grad_(False)  # so that only what depends on the image has gradients
-        with products, torch.enable_grad():
+        with calls, torch.enable_grad():
             image = torch.zeros(1, 3, size, size, requires_grad=True)
             features = network.eval()(image.clone())  # a network may change the image in place
     except Exception as error:  # an own network may raise anything
@@ -78,12 +113,21 @@ def probe_network(network: nn.Module, size: int) -> Probe:
             f"the network does not return one feature vector per image, a tensor of shape (images, features), "
             f"but {_describe(features)}"
         )
-    return Probe(int(features.shape[1]), dict(positions), shapes, _matrix_macs(products) - linear_macs)
+    multiplies = PRODUCTS & calls.counts.keys() or calls.counts[LINEAR] != linear_calls
+    product_macs = _matrix_macs(network, size) - linear_macs if multiplies else 0
+    return Probe(int(features.shape[1]), dict(positions), shapes, product_macs)
 
 
-def _matrix_macs(products: FlopCounterMode) -> int:
+@torch.no_grad()
+def _matrix_macs(network: nn.Module, size: int) -> int:
     """Count the multiply-accumulates of all products of matrices, those of linear layers among them."""
-    counts = products.get_flop_counts().get("Global", {})
+    from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415  # imports torch's compiler, which takes a second
+
+    was_training = network.training
+    with FlopCounterMode(display=False) as products:
+        network.eval()(torch.zeros(1, 3, size, size))
+    network.train(was_training)
+    counts: dict[object, int] = products.get_flop_counts().get("Global", {})
     return sum(flops for operation, flops in counts.items() if "convolution" not in str(operation)) // 2
 
 

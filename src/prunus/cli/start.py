@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
@@ -232,7 +231,8 @@ def zoo(
     needs = "" if find_spec("timm") else f" (needs: {install_command('train')})"
     hints = () if names else (f"Most networks of timm work as well: prunus zoo timm/resnet50{needs}",)
     table = make_table(ZOO_COLUMNS, left=("weights",), rows=rows)
-    fits = Console(width=WIDE).measure(table).maximum <= plain_console().width
+    console = plain_console()
+    fits = console.measure(table, options=console.options.update_width(WIDE)).maximum <= console.width
     breaks = not fits and any(len(row.name) > SHORT for row in backbones)
     show(backbones, as_json, *(_without_table(rows) if breaks else [table]), *hints)
 

@@ -55,5 +55,5 @@ def _of_table(recipe: Recipe) -> Traits:
 
     chosen = choose_method(recipe)
     method = chosen.method
-    options = chosen.options.model_dump(mode="json")
+    options = OPTIONS.validate_python(dict(chosen.options))
     return Traits(chosen.name, options, chosen.sharing, method.masked, method.has_budget, method.keeps_budget)
