@@ -5,8 +5,8 @@
 In every domain 50 % or 90 % of the kernels are off, at random. Each file is loaded in its own process, which has run a
 small model before, so code is not counted. "loaded" is the peak until the model is ready. "one image" is what its first
 answer takes in addition: activations, and the weights that 1x1 layers select. The target is a loaded model of less than
-1.5 times its file; with one image, the image's values are added. Each limit allows 1.5 more megabytes for headers, lists
-and half-full pages, which do not grow with the model. Needs Linux.
+1.5 times its file; with one image, the image's values are added. Each limit allows 1.5 more megabytes for headers,
+lists and half-full pages, which do not grow with the model. Needs Linux.
 """
 
 from __future__ import annotations

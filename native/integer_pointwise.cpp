@@ -30,7 +30,8 @@ void IntegerPointwiseConvolution::prepare_runs(Program& program) {
   }
   lists_.resize(domains_.size());
   for (int domain = 0; domain < program.domains(); domain++)
-    if (program.reserve_copies(num_words(domain) * 3 / 2 + layer_.outputs)) lists_[domain] = make_lists(domain);
+    if (program.reserve_copies(num_words(domain) * 3 / 2 + layer_.outputs, Program::kMostCopied))
+      lists_[domain] = make_lists(domain);
 }
 
 // Call visit(output, word, weights) for every word of inputs that the domain uses, by output.

@@ -62,10 +62,10 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
   d.whole = count == num_kept_;
   if (!d.dense) {
     set_lists(d, count);
-    if (program_.reserve_copies(2 * count)) keep_selected(d);
+    if (program_.reserve_copies(2 * count, Program::kFewCopied)) keep_selected(d);
   } else if (d.whole) {
     fill_rows();
-  } else if (program_.reserve_copies(num_weights())) {
+  } else if (program_.reserve_copies(num_weights(), Program::kFewCopied)) {
     std::vector<float> kept(num_kept_);
     copy_wide(kernels_, weights_, 0, num_kept_, kept.data());
     d.rows.resize(num_weights());

@@ -13,7 +13,6 @@ constexpr ptrdiff_t kMostImages = 8;                      // that go through the
 constexpr ptrdiff_t kMostFloats = ptrdiff_t{1} << 26;     // of images that go together: 256 MiB
 constexpr ptrdiff_t kMostOfAnImage = ptrdiff_t{1} << 28;  // floats: 1 GiB, far above any real network
 constexpr ptrdiff_t kMostKept = ptrdiff_t{1} << 26;       // numbers; far above any real network
-constexpr ptrdiff_t kMostCopied = ptrdiff_t{1} << 16;     // numbers: 256 KiB, little beside any file
 constexpr size_t kIdle = 4;                               // contexts that are kept for later runs
 
 // Copy floats; return whether all are finite. A float that is not has all exponent bits set.
@@ -60,8 +59,8 @@ void Program::count_kept(ptrdiff_t numbers) {
   if (kept_ > kMostKept) throw std::length_error("the kernel lists for so many channels and domains are too long");
 }
 
-bool Program::reserve_copies(ptrdiff_t numbers) {
-  if (copied_ + numbers > kMostCopied) return false;
+bool Program::reserve_copies(ptrdiff_t numbers, ptrdiff_t most) {
+  if (copied_ + numbers > most) return false;
   copied_ += numbers;
   return true;
 }

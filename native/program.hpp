@@ -150,8 +150,11 @@ class Program {
   int add_split(const SplitValue& split, ptrdiff_t floats);
   // Count numbers that are kept in addition to the model file's. Throws if there are more than any real network needs.
   void count_kept(ptrdiff_t numbers);
+  static constexpr ptrdiff_t kMostCopied = ptrdiff_t{1} << 24;  // numbers: 64 MiB for all domains
+  static constexpr ptrdiff_t kFewCopied = ptrdiff_t{1} << 16;   // 256 KiB, little beside a file of floats
+
   // Reserve room for copies that only make runs faster; returns false if there is none left.
-  bool reserve_copies(ptrdiff_t numbers);
+  bool reserve_copies(ptrdiff_t numbers, ptrdiff_t most);
   void finish();
 
   // Classify prepared images; returns false if one of their values is not finite.
