@@ -65,7 +65,7 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
     if (program_.reserve_copies(2 * count, Program::kFewCopied)) keep_selected(d);
   } else if (d.whole) {
     fill_rows();
-  } else if (program_.reserve_copies(num_weights(), Program::kFewCopied)) {
+  } else if (program_.reserve_copies(num_weights(), Program::kMostCopied)) {
     std::vector<float> kept(num_kept_);
     copy_wide(kernels_, weights_, 0, num_kept_, kept.data());
     d.rows.resize(num_weights());
