@@ -49,7 +49,7 @@ class OnnxGraph:
         return name
 
     def rename_last(self, name: str) -> str:
-        """Give the result of the operator that was added last another name, and return it."""
+        """Rename the result of the last operator, and return the new name."""
         self.nodes[-1] = replace(self.nodes[-1], output=name)
         return name
 

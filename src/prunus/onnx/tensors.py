@@ -120,7 +120,7 @@ class SelectedTensors:
 
 
 def pad_classes(heads: Sequence[Floats], value: float) -> list[Floats]:
-    """Give the weights or biases of all classifiers the same number of classes."""
+    """Pad the weights or biases of all classifiers to the same number of classes."""
     most = max(map(len, heads))
     padded = []
     for head in heads:

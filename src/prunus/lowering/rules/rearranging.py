@@ -36,7 +36,7 @@ MOVES: tuple[Key, ...] = (
 
 
 def reshape(builder: GraphBuilder, node: fx.Node) -> View | None:
-    """Give a view another shape."""
+    """Return a view in another shape."""
     name = builder.first(node)
     view = builder.values[name]
     if not isinstance(view, View) or getattr(node.args[0], "name", "") != name:
