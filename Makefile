@@ -30,6 +30,7 @@ sweep: $(READY)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=sweep
 	PRUNUS_DRAWS=1000 $(BIN)/pytest -n auto tests/budgets/test_keeper.py
 	$(BIN)/python -m fuzzing.model_files
+	$(BIN)/python -m fuzzing.model_files --dtype int8
 	PRUNUS_FULL_DEMO=1 $(BIN)/pytest tests/verbs/test_demo.py
 
 # changes 225 single operators, one at a time, and checks that tests notice: an hour and more; continues where it stopped

@@ -77,23 +77,23 @@ def added(base: Path, path: Path, row: str, seed: int, arguments: argparse.Names
 
 
 def show(results: Results, title: str) -> dict[str, list[float]]:
-    """Print the accuracies by domain, as means over the seeds; return what each row loses, by domain."""
+    """Print the mean accuracies of the seeds that have all rows; return what each row loses, by domain."""
     domains = sorted({domain for _, domain, _ in results})
     table = Table(title=title)
-    for column in ("domain", "joint", *ROWS, *(f"{row} - joint" for row in ROWS)):
+    for column in ("domain", "seeds", "joint", *ROWS, *(f"{row} - joint" for row in ROWS)):
         table.add_column(column, justify="left" if column == "domain" else "right")
     losses: dict[str, list[float]] = {row: [] for row in ROWS}
     for domain in domains:
-        means = {
-            row: [100 * value for (name, of, _), value in results.items() if (name, of) == (row, domain)]
-            for row in ("joint", *ROWS)
-        }
-        known = {row: statistics.mean(values) for row, values in means.items() if values}
-        gaps = {row: known[row] - known["joint"] for row in ROWS if row in known and "joint" in known}
+        seeds = {seed for _, of, seed in results if of == domain}
+        whole = [seed for seed in seeds if all((row, domain, seed) in results for row in ("joint", *ROWS))]
+        if not whole:
+            continue
+        known = {row: 100 * statistics.mean(results[row, domain, seed] for seed in whole) for row in ("joint", *ROWS)}
+        gaps = {row: known[row] - known["joint"] for row in ROWS}
         for row, gap in gaps.items():
             losses[row].append(-gap)
-        cells = [f"{known[row]:.1f}" if row in known else "" for row in ("joint", *ROWS)]
-        table.add_row(domain, *cells, *(f"{gaps[row]:+.1f}" if row in gaps else "" for row in ROWS))
+        cells = [f"{known[row]:.1f}" for row in ("joint", *ROWS)]
+        table.add_row(domain, str(len(whole)), *cells, *(f"{gaps[row]:+.1f}" for row in ROWS))
     Console(width=110).print(table)
     return losses
 

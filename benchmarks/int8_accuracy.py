@@ -1,8 +1,10 @@
 """Compare the accuracy and the size of 8-bit model files with those of float32.
 
     python -m benchmarks.int8_accuracy [RUN] [--data DIR] [--draws 3] [--images 16,64,256] [--no-rules] [--json FILE]
+    python -m benchmarks.int8_accuracy MODEL --recipe FILE ...
 
-RUN is a finished run (default: runs/demo, which `make demo` trains). The first table compares the rules that choose
+RUN is a finished run (default: runs/demo, which `make demo` trains), MODEL a float32 file of a run that is no longer
+here, and FILE its recipe. The first table compares the rules that choose
 codings, with all operations in integers: by how much the mean accuracy over domains on the test images changes, the
 largest loss of a domain in any draw, and the squared error of the logits relative to their variance. The second table
 has the files that `prunus prune --dtype int8` would write, with other calibration images in every draw. The command
@@ -26,7 +28,8 @@ from rich.table import Table
 
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.eight_bits.splitting import possible_integers
-from prunus.bundle.file import bundle_size
+from prunus.bundle.file import bundle_size, read_bundle
+from prunus.config import Recipe
 from prunus.data.layouts import open_domain
 from prunus.data.loading import load_images
 from prunus.evaluation.classifying import locate
@@ -40,17 +43,18 @@ from prunus.quantizing.quantize import Settings, quantize
 from prunus.quantizing.ranges import RULES as RANGES
 from prunus.quantizing.run_images import draw_run_images
 from prunus.quantizing.weights import RULES as WEIGHTS
+from prunus.recipes import load_recipe
 from prunus.timing.machine import describe_machine, usable_processors
-from prunus.training.run import TrainedRun, open_run
+from prunus.training.run import open_run
 
 MOST_MEAN_LOSS, MOST_LOSS, MOST_SHARE = 0.003, 0.01, 0.34
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run, its bundle of floats and where its images are."""
+    """A recipe, the bundle of floats that it gave and where the images are."""
 
-    run: TrainedRun
+    recipe: Recipe
     bundle: Bundle
     data: Path | None
 
@@ -58,9 +62,9 @@ class Case:
     def test(self) -> dict[str, Drawn]:
         """Return the test images of every domain."""
         drawn = {}
-        for choice in self.run.recipe.domains:
+        for choice in self.recipe.domains:
             preprocess = self.bundle.manifest.domains[choice.name].preprocess
-            domain = open_domain(locate(choice, self.data), self.run.recipe.training.validation_share)
+            domain = open_domain(locate(choice, self.data), self.recipe.training.validation_share)
             images = load_images(domain, "test", preprocess)
             (window,) = crop_windows(preprocess.resize, preprocess.size, 1)
             pictures = Pictures(preprocess.crop(images.images, *window), preprocess)
@@ -75,7 +79,7 @@ class Case:
     def draw(self, images: int, seed: int) -> dict[str, Drawn]:
         """Draw calibration images."""
         draw = Draw(calibration=images, seed=seed)
-        return draw_run_images(self.run.recipe, self.bundle.manifest.domains, self.data, draw, lambda *_: None)
+        return draw_run_images(self.recipe, self.bundle.manifest.domains, self.data, draw, lambda *_: None)
 
 
 def mean_lost(losses: Losses) -> float:
@@ -171,14 +175,18 @@ def problems(files: list[dict[str, Any]], whole: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, nargs="?", default=Path("runs/demo"))
+    parser.add_argument("--recipe", type=Path, help="the recipe of a model file")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--images", default="16,64,256")
     parser.add_argument("--no-rules", action="store_true", help="only make the files of the defaults")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    run = open_run(arguments.run, "cpu")
-    case = Case(run, pack_run(run), arguments.data)
+    if arguments.recipe:
+        case = Case(load_recipe(arguments.recipe), read_bundle(arguments.run), arguments.data)
+    else:
+        run = open_run(arguments.run, "cpu")
+        case = Case(run.recipe, pack_run(run), arguments.data)
     whole = bundle_size(case.bundle, "float32")
     counts = [int(count) for count in arguments.images.split(",")]
     rules = [] if arguments.no_rules else compare_rules(case, counts, arguments.draws)
@@ -187,7 +195,7 @@ def main() -> None:
     print(describe_machine())
     missed = problems(files, whole)
     if arguments.json:
-        content = {"machine": describe_machine(), "run": arguments.run.name, "backbone": run.recipe.backbone.name}
+        content = {"machine": describe_machine(), "run": arguments.run.stem, "backbone": case.recipe.backbone.name}
         content |= {"float32_bytes": whole, "calibration": Draw().calibration, "files": files, "rules": rules}
         arguments.json.write_text(json.dumps(content | {"missed": missed}, indent=2) + "\n")
     if missed:

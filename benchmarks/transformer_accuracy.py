@@ -1,6 +1,11 @@
 """Train DeiT-Tiny on the demo domains with 25 % of its kernels, beside a network fine-tuned for each domain.
 
-    python -m benchmarks.transformer_accuracy [--epochs 3] [--size 96] [--only METHOD] [--runs DIR] [--json FILE]
+    python -m benchmarks.transformer_accuracy [--epochs 3] [--size 96] [--device auto] [--only METHOD] [--runs DIR]
+        [--json FILE]
+
+`--device` is where the networks are trained and measured: auto, cpu or cuda. With a GPU, use many epochs: on two cores
+of a CPU an epoch takes minutes, and a few epochs from random weights say little. A run that was stopped continues with
+the same command. The comparison of logits is always made on the CPU.
 
 Weights pretrained elsewhere are not used: all networks begin with the same random weights and have the same steps, so
 the accuracies compare the rows with each other and with chance, and nothing else. The model is pruned, exported to
@@ -60,8 +65,8 @@ def train(method: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "training": COMMON | ROWS[method] | {"epochs": arguments.epochs},
     }
     run = arguments.runs / method
-    train_or_continue(prunus.parse_recipe(content), run, device="cpu")
-    measured = prunus.evaluate(run, device="cpu")
+    train_or_continue(prunus.parse_recipe(content), run, device=arguments.device)
+    measured = prunus.evaluate(run, device=arguments.device)
     return {
         "method": method,
         "steps": measured.steps[1],
@@ -125,7 +130,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", default="timm/deit_tiny_patch16_224")
     parser.add_argument("--size", type=int, default=96)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=3, help="of every domain")
+    parser.add_argument("--device", default="auto", help="where to train: auto, cpu or cuda")
     parser.add_argument("--only", choices=ROWS, help="train this row and stop; the other rows are trained later")
     parser.add_argument("--runs", type=Path, default=Path("runs/transformer_accuracy"))
     parser.add_argument("--json", type=Path, default=Path("runs/transformer_accuracy.json"))
@@ -148,6 +154,7 @@ def main() -> None:
     content = {
         "command": "python -m benchmarks.transformer_accuracy",
         "machine": describe_machine(),
+        "device": arguments.device,
         "backbone": arguments.backbone,
         "size": arguments.size,
         "epochs": arguments.epochs,

@@ -76,7 +76,7 @@ NETWORKS: dict[str, tuple[str, int]] = {
     "vit_tiny_patch16_224": ("ViT", 64),
     "deit_tiny_patch16_224": ("DeiT", 96),
     "deit_tiny_distilled_patch16_224": ("DeiT, distilled", 64),
-    "swin_tiny_patch4_window7_224": ("Swin", 56),
+    "swin_tiny_patch4_window7_224": ("Swin", 224),
     "maxvit_rmlp_pico_rw_256": ("MaxViT", 64),
     "cait_xxs24_224": ("CaiT", 64),
     "xcit_nano_12_p16_224": ("XCiT", 64),
@@ -85,7 +85,7 @@ NETWORKS: dict[str, tuple[str, int]] = {
     "resmlp_12_224": ("ResMLP", 64),
     "levit_128s": ("LeViT", 224),
     "pit_ti_224": ("PiT", 64),
-    "twins_svt_small": ("Twins", 64),
+    "twins_svt_small": ("Twins", 224),
     "beit_base_patch16_224": ("BEiT", 64),
     "vgg11_bn": ("VGG", 64),
 }

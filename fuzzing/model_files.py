@@ -1,6 +1,6 @@
 """Damage model files in many ways and check that none crashes, hangs, exhausts memory or answers wrongly.
 
-    python -m fuzzing.model_files [--count 10000] [--seed 0] [--json FILE]
+    python -m fuzzing.model_files [--count 10000] [--seed 0] [--json FILE] [--dtype int8]
     python -m fuzzing.model_files --search [--count 10000] [--seed 0] [--json FILE] [--resume FILE ...]
 
 - Random damage: flipped bits; overwritten, inserted, removed and moved ranges; truncated files.
@@ -12,7 +12,7 @@
 
 Every file must be refused with a BundleError or be read as the original model. A file with a valid checksum may also be
 another model: it is inspected and, if it is small enough, run for all domains, and both engines must agree. If all its
-operations compute with integers, they must agree exactly. Half of the files are of 8 bits.
+operations compute with integers, they must agree exactly. Half of the files are of 8 bits; with --dtype int8, all are.
 
 Batches of files are checked in separate processes with limits for memory and for the seconds per file.
 
@@ -57,6 +57,7 @@ MAX_MEGABYTES = 400  # above an idle process; the models have a few kilobytes
 MOST_NUMBERS = 2**22  # of all values of a network that is run here; larger ones are valid but slow
 MOST_STEPS = 2**13  # operations times domains, for the same reason
 BATCH = 200
+Contents = tuple[bytes, ...]
 OUTCOMES = ("refused", "the same model", "another model", "another model, too large to run here")
 
 
@@ -111,33 +112,31 @@ def compare(logits: Floats, expected: Floats, found: Bundle) -> None:
     assert error <= 1e-2 * max(1.0, float(np.abs(expected[finite]).max(initial=0))), f"the engines disagree by {error}"
 
 
-def damaged(index: int, seed: int) -> tuple[str, bytes, bytes]:
+def damaged(index: int, seed: int, contents: Contents) -> tuple[str, bytes, bytes]:
     """Return one kind of damage, the damaged content and the original content."""
     rng = np.random.default_rng((seed, index))
     kind = list(DAMAGE)[index % len(DAMAGE)]
-    content = CONTENTS[int(rng.integers(len(CONTENTS)))]
+    content = contents[int(rng.integers(len(contents)))]
     return kind, DAMAGE[kind](content, rng), content
 
 
-CONTENTS = (
-    *(bundle_bytes(model(), dtype) for dtype in ("float32", "float16")),
-    *(bundle_bytes(coded_model(bundle), "int8") for bundle in (model(), without_floats(model()))),
-)
+CODED = tuple(bundle_bytes(coded_model(bundle), "int8") for bundle in (model(), without_floats(model())))
+CONTENTS = (*(bundle_bytes(model(), dtype) for dtype in ("float32", "float16")), *CODED)
 
 
-def judge_batch(indices: range, seed: int, report: int) -> None:
+def judge_batch(indices: range, seed: int, contents: Contents, report: int) -> None:
     """Check some files in this process; write a line before and after each."""
     limit = _data_bytes() + MAX_MEGABYTES * 2**20
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     with tempfile.TemporaryDirectory() as folder, os.fdopen(report, "w") as lines:
         path = Path(folder) / "m.prunus"
         wholes = {}
-        for content in CONTENTS:
+        for content in contents:
             path.write_bytes(content)
             wholes[content] = read_bundle(path)
         for index in indices:
             print(json.dumps([index, list(DAMAGE)[index % len(DAMAGE)], None]), file=lines, flush=True)
-            kind, changed, content = damaged(index, seed)
+            kind, changed, content = damaged(index, seed, contents)
             path.write_bytes(changed)
             signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)  # of processor time; not handled: it ends the process
             outcome = judge(path, kind, wholes[content])
@@ -145,9 +144,9 @@ def judge_batch(indices: range, seed: int, report: int) -> None:
             print(json.dumps([index, kind, outcome]), file=lines, flush=True)
 
 
-def run_batch(indices: range, seed: int) -> list[tuple[int, str, str | None]]:
+def run_batch(indices: range, seed: int, contents: Contents = CONTENTS) -> list[tuple[int, str, str | None]]:
     """Check some files in a separate process; if it dies, return the file at fault without an outcome."""
-    entries, code = run_in_child(lambda writing: judge_batch(indices, seed, writing))
+    entries, code = run_in_child(lambda writing: judge_batch(indices, seed, contents, writing))
     if code:
         print(f"the process ended with {code}", file=sys.stderr)
         return [(entries[-1][0] if entries else indices.start, entries[-1][1] if entries else "the first", None)]
@@ -166,6 +165,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--dtype", choices=("all", "int8"), default="all", help="what files are damaged")
     parser.add_argument("--search", action="store_true", help="climb towards the most expensive accepted file")
     parser.add_argument("--resume", type=Path, nargs="*", default=[], help="results of searches to continue")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop searching after so many")
@@ -179,12 +179,14 @@ def main() -> None:
 
 def damage(arguments: argparse.Namespace) -> None:
     outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in DAMAGE}
+    contents = CODED if arguments.dtype == "int8" else CONTENTS
     batches = range(0, arguments.count, BATCH)
     for start in track(batches, description="damaging", console=Console(stderr=True)):
-        for index, kind, outcome in run_batch(range(start, min(start + BATCH, arguments.count)), arguments.seed):
+        indices = range(start, min(start + BATCH, arguments.count))
+        for index, kind, outcome in run_batch(indices, arguments.seed, contents):
             if outcome is None:
                 kept = Path(f"fuzz-failure-{arguments.seed}-{index}.prunus")
-                kept.write_bytes(damaged(index, arguments.seed)[1])
+                kept.write_bytes(damaged(index, arguments.seed, contents)[1])
                 sys.exit(f"failed on {kind}; the file is kept as {kept}")
             outcomes[kind][outcome] += 1
     table = Table(title=f"{arguments.count} damaged files; at most {MAX_MEGABYTES} MB and {MAX_SECONDS} seconds each")
@@ -195,7 +197,8 @@ def damage(arguments: argparse.Namespace) -> None:
     Console(width=110).print(table)
     print(describe_machine())
     if arguments.json:
-        result = {"count": arguments.count, "seed": arguments.seed, "max_megabytes": MAX_MEGABYTES}
+        result = {"count": arguments.count, "dtype": arguments.dtype, "seed": arguments.seed}
+        result |= {"max_megabytes": MAX_MEGABYTES}
         result |= {"max_seconds": MAX_SECONDS, "outcomes": outcomes, "machine": describe_machine()}
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 

@@ -24,6 +24,10 @@ bool has_avxvnni() {
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 }
 
+std::vector<const Kernels*> compiled() {
+  return {&avx512vnni_kernels, &avx512_kernels, &avxvnni_kernels, &avx2_kernels, &portable_kernels};
+}
+
 std::vector<const Kernels*> supported() {
   std::vector<const Kernels*> result;
   const bool has_avx2 =
@@ -54,6 +58,8 @@ bool has_dot_product() {
 #endif
 }
 
+std::vector<const Kernels*> compiled() { return {&neondot_kernels, &neon_kernels, &portable_kernels}; }
+
 std::vector<const Kernels*> supported() {
   if (has_dot_product()) return {&neondot_kernels, &neon_kernels, &portable_kernels};
   return {&neon_kernels, &portable_kernels};
@@ -61,7 +67,9 @@ std::vector<const Kernels*> supported() {
 
 #else
 
-std::vector<const Kernels*> supported() { return {&portable_kernels}; }
+std::vector<const Kernels*> compiled() { return {&portable_kernels}; }
+
+std::vector<const Kernels*> supported() { return compiled(); }
 
 #endif
 
@@ -70,6 +78,14 @@ std::vector<const Kernels*> supported() { return {&portable_kernels}; }
 std::vector<std::string> available_kernels() {
   std::vector<std::string> names;
   for (const Kernels* kernels : supported()) names.push_back(kernels->name);
+  return names;
+}
+
+std::vector<std::string> lacking_kernels() {
+  const std::vector<const Kernels*> can_run = supported();
+  std::vector<std::string> names;
+  for (const Kernels* kernels : compiled())
+    if (std::find(can_run.begin(), can_run.end(), kernels) == can_run.end()) names.push_back(kernels->name);
   return names;
 }
 

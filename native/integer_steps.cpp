@@ -29,6 +29,27 @@ void fill_padding(const Run& run, int value, ptrdiff_t image, ptrdiff_t channel)
   run.fill_ring(value, whole_plane(image, channel, lattice));
 }
 
+// Compute a step code by code; complete(j, image, channel) sets what differs between steps.
+template <class Complete>
+void run_elementwise(const Run& run, const Step& step, const Limits& limits, Complete complete) {
+  const Lattice& lattice = run.program.lattice(step.output);
+  const auto work = [&](const Piece& piece, int) {
+    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
+      CodedElementwise j{};
+      j.first = run.codes(step.inputs[0], piece.image) + c * lattice.plane();
+      j.low = limits.low;
+      j.high = limits.high;
+      j.pixels = lattice.pixels.data();
+      j.zero = run.program.zero(step.output, run.domain);
+      j.output = run.codes(step.output, piece.image) + c * lattice.plane();
+      complete(j, piece.image, c);
+      run.program.integers().elementwise(j, piece.first_block, piece.last_block);
+    }
+    run.fill_ring(step.output, piece);
+  };
+  run.for_each_piece(lattice.blocks(), run.program.shape(step.output).channels, work, 1, kCodes);
+}
+
 }  // namespace
 
 void QuantizeStep::run(const Run& run) const {
@@ -59,25 +80,12 @@ void DequantizeStep::run(const Run& run) const {
 }
 
 void CodedAffineStep::run(const Run& run) const {
-  const Lattice& lattice = run.program.lattice(output);
   const Domain& d = domains_[run.domain];
-  const auto work = [&](const Piece& piece, int) {
-    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
-      CodedElementwise j{};
-      j.kind = CodedElementwise::Kind::affine;
-      j.first = run.codes(inputs[0], piece.image) + c * lattice.plane();
-      j.first_factor = d.multipliers[c];
-      j.offset = d.offsets[c];
-      j.low = d.limits.low;
-      j.high = d.limits.high;
-      j.pixels = lattice.pixels.data();
-      j.zero = run.program.zero(output, run.domain);
-      j.output = run.codes(output, piece.image) + c * lattice.plane();
-      run.program.integers().elementwise(j, piece.first_block, piece.last_block);
-    }
-    run.fill_ring(output, piece);
-  };
-  run.for_each_piece(lattice.blocks(), run.program.shape(output).channels, work, 1, kCodes);
+  run_elementwise(run, *this, d.limits, [&](CodedElementwise& j, ptrdiff_t, ptrdiff_t c) {
+    j.kind = CodedElementwise::Kind::affine;
+    j.first_factor = d.multipliers[c];
+    j.offset = d.offsets[c];
+  });
 }
 
 void TableStep::run(const Run& run) const {
@@ -90,31 +98,19 @@ void TableStep::run(const Run& run) const {
 }
 
 void CodedCombineStep::run(const Run& run) const {
-  const Lattice &lattice = run.program.lattice(output), &other = run.program.lattice(inputs[1]);
+  const Lattice& other = run.program.lattice(inputs[1]);
   const Domain& d = domains_[run.domain];
   const bool has_one_pixel = !add_ && run.program.shape(inputs[1]).pixels() == 1;
-  const auto work = [&](const Piece& piece, int) {
-    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
-      CodedElementwise j{};
-      j.kind = add_ ? CodedElementwise::Kind::sum : CodedElementwise::Kind::product;
-      j.first = run.codes(inputs[0], piece.image) + c * lattice.plane();
-      j.second = run.codes(inputs[1], piece.image) + c * other.plane();
-      j.has_one_pixel = has_one_pixel;
-      j.first_zero = d.first_zero;
-      j.second_zero = d.second_zero;
-      j.first_factor = d.first_factor;
-      j.second_factor = d.second_factor;
-      j.offset = d.offset;
-      j.low = d.limits.low;
-      j.high = d.limits.high;
-      j.pixels = lattice.pixels.data();
-      j.zero = run.program.zero(output, run.domain);
-      j.output = run.codes(output, piece.image) + c * lattice.plane();
-      run.program.integers().elementwise(j, piece.first_block, piece.last_block);
-    }
-    run.fill_ring(output, piece);
-  };
-  run.for_each_piece(lattice.blocks(), run.program.shape(output).channels, work, 1, kCodes);
+  run_elementwise(run, *this, d.limits, [&](CodedElementwise& j, ptrdiff_t image, ptrdiff_t c) {
+    j.kind = add_ ? CodedElementwise::Kind::sum : CodedElementwise::Kind::product;
+    j.second = run.codes(inputs[1], image) + c * other.plane();
+    j.has_one_pixel = has_one_pixel;
+    j.first_zero = d.first_zero;
+    j.second_zero = d.second_zero;
+    j.first_factor = d.first_factor;
+    j.second_factor = d.second_factor;
+    j.offset = d.offset;
+  });
 }
 
 bool CodedJoinStep::joins(size_t input) const {

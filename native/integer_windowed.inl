@@ -96,14 +96,16 @@ static inline bool are_near(const Words& words, int first, int count) {
 }
 
 template <int B>
-static void direct_tile(const IntegerDirect& d, ptrdiff_t position) {
+static void direct_tile(const IntegerDirect& d, ptrdiff_t position, bool is_first, bool is_last) {
   constexpr ptrdiff_t tile = B * kBlock;
   const ptrdiff_t outputs = d.outputs;
+  const int32_t* first_sums = d.first_sums;
   int32_t* all_sums = d.sums;
-  for (ptrdiff_t o = 0; o < outputs; o++) {
-    const Lanes first_sum = Lanes::all(d.first_sums ? d.first_sums[o] : 0);
+  const auto begin = [&](ptrdiff_t o) {
+    const Lanes first_sum = Lanes::all(first_sums ? first_sums[o] : 0);
     for (ptrdiff_t i = 0; i < tile; i += Lanes::width) first_sum.store(all_sums + o * tile + i);
-  }
+  };
+  for (ptrdiff_t o = 0; is_first && o < outputs; o++) begin(o);
   const int parts = (d.words.count + Lanes::max_words - 1) / Lanes::max_words;
   for (int part = 0; part < parts; part++) {  // large windows: some words at a time
     const int first = d.words.count * part / parts, some = d.words.count * (part + 1) / parts - first;
@@ -115,23 +117,28 @@ static void direct_tile(const IntegerDirect& d, ptrdiff_t position) {
     Lanes x[B * kPerBlock];
 #pragma GCC unroll 16
     for (int i = 0; i < B * kPerBlock; i++) x[i] = Lanes::load(all_sums + o * tile + i * Lanes::width);
+    if (!is_last) begin(o);  // of the next tile: these stores cost nothing beside the arithmetic
     finish<B>(x, finisher, o, position);
   }
 }
 
 template <int B = 1>
-static inline void direct_tile_of(ptrdiff_t blocks, const IntegerDirect& d, ptrdiff_t position) {
+static inline void direct_tile_of(ptrdiff_t blocks, const IntegerDirect& d, ptrdiff_t position, bool is_first,
+                                  bool is_last) {
   if constexpr (B <= Lanes::tile(1)) {
-    if (blocks == B) return direct_tile<B>(d, position);
-    direct_tile_of<B + 1>(blocks, d, position);
+    if (blocks == B) return direct_tile<B>(d, position, is_first, is_last);
+    direct_tile_of<B + 1>(blocks, d, position, is_first, is_last);
   }
 }
 
 static int window_tile(int words) { return Lanes::tile(words < Lanes::max_words ? words : Lanes::max_words); }
 
 static void direct(const IntegerDirect& d, ptrdiff_t first_block, ptrdiff_t last_block) {
-  for_each_tile(first_block, last_block, d.tile,
-                [&](ptrdiff_t blocks, ptrdiff_t position) { direct_tile_of(blocks, d, position); });
+  ptrdiff_t begun = 0;  // blocks of the tile for which the sums are ready
+  for_each_tile(first_block, last_block, d.tile, [&](ptrdiff_t blocks, ptrdiff_t position) {
+    direct_tile_of(blocks, d, position, blocks != begun, position / kBlock + blocks == last_block);
+    begun = blocks;
+  });
 }
 
 template <int B, int Step, bool Near>

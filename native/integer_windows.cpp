@@ -175,10 +175,18 @@ const uint8_t* IntegerWindows::prepared(const Run& run, int input, ptrdiff_t ima
     Scratch& scratch = run.context.scratch[worker];
     scratch.widened.grow(input_.channels * channel_ / static_cast<ptrdiff_t>(sizeof(float)));
     uint8_t* words = reinterpret_cast<uint8_t*>(scratch.widened.data());
+    if (scratch.spread_image == image) return words;
     const Lattice& lattice = run.program.lattice(input);
-    for (ptrdiff_t c = 0; scratch.spread_image != image && c < input_.channels; c++)
-      spread_channel(run.codes(input, image) + c * lattice.plane(), lattice, run.program.zero(input, run.domain),
-                     words + c * channel_);
+    const uint8_t* planes = run.codes(input, image);
+    const uint8_t zero = run.program.zero(input, run.domain);
+    const bool keeps_rows = spec_.stride[0] == 1 && step_ == 1 && copied_row_ == 4 * lattice.stride();
+    for (ptrdiff_t c = 0; c < input_.channels; c++, planes += lattice.plane()) {
+      if (keeps_rows) {
+        spread_plane(planes, lattice, zero, words + c * channel_);
+      } else {
+        spread_rows(planes, lattice, zero, words + c * channel_);
+      }
+    }
     scratch.spread_image = image;
     return words;
   }
@@ -186,28 +194,33 @@ const uint8_t* IntegerWindows::prepared(const Run& run, int input, ptrdiff_t ima
   return run.context.copy.data() + image * input_.channels * channel_;
 }
 
-// Rows are spread in order, in whole blocks: what one writes past its end, the next overwrites. If the rows of the copy
-// have the spacing of the input's, they are spread all at once.
-void IntegerWindows::spread_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
+// If the rows of the copy have the spacing of the input's, they are spread all at once.
+void IntegerWindows::spread_plane(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
   const ptrdiff_t rows = output_.height + rows_.count() - 1;
-  const bool at_once = spec_.stride[0] == 1 && step_ == 1 && copied_row_ == 4 * lattice.stride();
-  const ptrdiff_t inside = std::min<ptrdiff_t>(input_.height, rows + rows_.first) - std::max<ptrdiff_t>(0, rows_.first);
-  const auto blocks_of = [](ptrdiff_t positions) { return (positions + kBlock - 1) / kBlock; };
-  for (ptrdiff_t phase : phases_) {
-    bool is_first = true;  // of the rows inside the image
+  const ptrdiff_t first = std::clamp<ptrdiff_t>(-rows_.first, 0, rows);  // inside the image, and the last
+  const ptrdiff_t last = std::clamp<ptrdiff_t>(input_.height - rows_.first, first, rows);
+  std::memset(to, zero, first * copied_row_);
+  to += first * copied_row_;
+  spread_(from + (first + rows_.first) * lattice.stride() + columns_.first, 1,
+          ((last - first) * lattice.stride() + kBlock - 1) / kBlock, to);
+  for (ptrdiff_t edge : edges_)
+    for (ptrdiff_t r = first; r < last; r++) to[(r - first) * copied_row_ + edge] = zero;
+  std::memset(to + (last - first) * copied_row_, zero, (rows - last) * copied_row_);
+}
+
+// Rows are spread in order, in whole blocks: what one writes past its end, the next overwrites.
+void IntegerWindows::spread_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
+  const ptrdiff_t rows = output_.height + rows_.count() - 1, blocks = (output_.width + kBlock - 1) / kBlock;
+  for (ptrdiff_t phase : phases_)
     for (ptrdiff_t r = 0; r < rows; r++, to += copied_row_) {
       const ptrdiff_t row = (r + rows_.first) * spec_.stride[0] + phase;
       if (row < 0 || row >= input_.height) {
         std::memset(to, zero, copied_row_);
         continue;
       }
-      const uint8_t* codes = from + row * lattice.stride() + columns_.first;
-      if (!at_once) spread_(codes, step_, blocks_of(output_.width), to);
-      if (at_once && is_first) spread_(codes, 1, blocks_of(inside * lattice.stride()), to);
-      is_first = false;
+      spread_(from + row * lattice.stride() + columns_.first, step_, blocks, to);
       for (ptrdiff_t edge : edges_) to[edge] = zero;
     }
-  }
 }
 
 void IntegerWindows::copy_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {

@@ -55,7 +55,8 @@ class IntegerWindows {
   bool in_place() const;
   bool can_spread() const;
   void settle_spread(Program& program, int input, const Lattice& lattice);
-  void spread_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
+  void spread_plane(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
+  void spread_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
   void settle_in_place(const Lattice& lattice);
   void settle_copy(Program& program, int input, const Lattice& lattice);
   void set_offsets(const std::vector<ptrdiff_t>& offset_of_tap);

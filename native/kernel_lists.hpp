@@ -32,6 +32,7 @@ class KernelLists {
   // The index of a kernel in stored order.
   ptrdiff_t stored(ptrdiff_t kernel) const { return stored_.empty() ? kernel : stored_[kernel]; }
   bool keeps_order() const { return stored_.empty(); }
+  const uint32_t* stored() const { return stored_.data(); }
   // Per kernel: its output within its output block.
   const uint8_t* outputs() const { return outputs_.data(); }
   // [inputs]: the first kernel of each input within an output block.

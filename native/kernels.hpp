@@ -111,12 +111,11 @@ struct Pointwise {
   const float* input;
   int blocks;       // of inputs
   bool few_inputs;  // few enough that wider tiles fit the cache too
+  bool divided;     // threads may divide the pixels, so no sum may depend on the tile that it is computed in
   int outputs;
   const uint32_t* start;  // [blocks][outputs + 1]
   const float* weights;
   const uint32_t* offsets;
-  bool fours;         // weights come in fours, whose inputs follow each other
-  ptrdiff_t channel;  // floats from one input to the next
   float* output;
   ptrdiff_t output_plane;
   Epilogue epilogue;
@@ -124,6 +123,27 @@ struct Pointwise {
 };
 constexpr int kPointwiseTile = 96;
 constexpr int kInputBlock = 96;
+
+// A sparse 1x1 convolution whose weights come in fours, of four consecutive inputs each: for each four of inputs, the
+// outputs of a block that use it.
+struct Fours {
+  const float* input;
+  ptrdiff_t channel;            // floats from one input to the next
+  int fours;                    // of inputs
+  const uint32_t* union_start;  // per four of inputs: its first kept four of weights
+  const uint8_t* union_output;  // per kept four: its output within the block
+  const uint32_t* stored;       // per kept four: its place among the weights
+  const uint32_t* start;        // [fours + 1]: where the used ones begin in `list`
+  const uint8_t* list;          // the used ones, as indices among the kept ones of the same inputs
+  const float* weights;         // [kept four][4]
+  int outputs;                  // in the block
+  float* output;                // the first plane of the block
+  ptrdiff_t output_plane;
+  Epilogue epilogue;  // starts at the first output of the block
+  float* sums;        // scratch: kFoursOutputs x kFoursTile blocks
+};
+constexpr int kFoursOutputs = 64;    // whose sums stay in the L1 cache
+constexpr ptrdiff_t kFoursTile = 5;  // blocks of pixels that are computed together, at most
 
 // A dense 1x1 convolution with at least kRows outputs.
 struct DensePointwise {
@@ -202,6 +222,8 @@ struct Kernels {
   void (*depthwise)(const Depthwise&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*select)(const Selection&);
   void (*pointwise)(const Pointwise&, ptrdiff_t first_block, ptrdiff_t last_block);
+  // Up to kFoursTile blocks.
+  void (*fours)(const Fours&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*dense_pointwise)(const DensePointwise&, int first_panel, int last_panel, ptrdiff_t first_block,
                           ptrdiff_t last_block);
   void (*classify)(const Classifier&, int first_class, int last_class);

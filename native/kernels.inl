@@ -3,6 +3,7 @@
 #include "activations.inl"
 #include "attention.inl"
 #include "epilogue.inl"
+#include "fours.inl"
 #include "pointwise.inl"
 #include "windowed.inl"
 
@@ -100,6 +101,6 @@ static void widen(const uint16_t* from, Precision precision, float* to, ptrdiff_
 }
 
 static constexpr Kernels make_table(const char* name, const IntegerKernels& integers) {
-  return {name,        &integers,  direct,    depthwise, select,       pointwise, dense_pointwise, classify, pool,
-          elementwise, layer_norm, attention, sum,       every_second, widen};
+  return {name,     &integers, direct,      depthwise,  select,    pointwise, fours,        dense_pointwise,
+          classify, pool,      elementwise, layer_norm, attention, sum,       every_second, widen};
 }

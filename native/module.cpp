@@ -54,6 +54,7 @@ NB_MODULE(_native, m) {
   m.doc() = "Runs pruned networks: sparse convolutions of many domains over shared kernels.";
   m.def("activation_names", &prunus::activation_names);
   m.def("available_kernels", &prunus::available_kernels);
+  m.def("lacking_kernels", &prunus::lacking_kernels);
   nb::class_<WindowSpec>(m, "Window")
       .def(
           "__init__",

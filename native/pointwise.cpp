@@ -1,6 +1,7 @@
 #include "pointwise.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace prunus {
 
@@ -8,6 +9,7 @@ namespace {
 
 // The share of kept weights above which their bits locate them as fast as columns do, without extra memory.
 constexpr double kManyKept = 0.6;
+constexpr int kFour = 4;                 // weights of consecutive inputs that may share a switch
 constexpr ptrdiff_t kShortList = 24;     // weights; shorter lists are not worth their overhead
 constexpr ptrdiff_t kListChunk = 8192;   // weights; 64 KiB together with their offsets
 constexpr ptrdiff_t kListPerInput = 14;  // weights per input for which a chunk is worth reading the inputs again
@@ -20,6 +22,17 @@ bool dense_is_faster(ptrdiff_t used, ptrdiff_t inputs, ptrdiff_t outputs, ptrdif
   return outputs >= kRows && dense < sparse;
 }
 
+// Return one switch for each four, or nothing if a four has different ones.
+std::optional<std::vector<uint8_t>> in_fours(Bits switches, ptrdiff_t count) {
+  std::vector<uint8_t> fours(count / kFour / 8 + 1);
+  for (ptrdiff_t four = 0; four < count / kFour; four++) {
+    const ptrdiff_t on = switches.count(four * kFour, (four + 1) * kFour);
+    if (on != 0 && on != kFour) return std::nullopt;
+    fours[four / 8] |= static_cast<uint8_t>((on != 0) << four % 8);
+  }
+  return fours;
+}
+
 }  // namespace
 
 PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
@@ -28,6 +41,30 @@ PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program&
       threads_(program.threads()),
       program_(program),
       domains_(program.domains()) {
+  if (spec_.groups == 1 && weights_.precision == Precision::float32 && spec_.inputs % kFour == 0) make_fours();
+}
+
+// List fours of weights, if all kept weights come in fours.
+void PointwiseConvolution::make_fours() {
+  const auto kept = in_fours(union_bits_, num_weights());
+  if (!kept) return;
+  const KernelLists::Layout layout{spec_.inputs / kFour, spec_.outputs, 1, kFoursOutputs, true};
+  program_.count_kept(KernelLists::num_starts(layout, program_.domains()));
+  fours_ = std::make_unique<KernelLists>(layout, Bits{kept->data()}, program_.domains());
+}
+
+bool PointwiseConvolution::set_fours(int domain) {
+  Lists& d = domains_.at(domain);
+  if (const auto used = in_fours(d.used, num_kept_)) {
+    fours_->set_used(domain, Bits{used->data()});
+    d.in_fours = true;
+  }
+  return d.in_fours;
+}
+
+// Prepare to select weights one by one.
+void PointwiseConvolution::make_lists() {
+  if (!span_first_.empty()) return;
   const ptrdiff_t inputs = spec_.group_inputs();
   const ptrdiff_t fitting = (inputs + kInputBlock - 1) / kInputBlock,
                   worthwhile = num_kept_ / spec_.outputs / kShortList;
@@ -61,8 +98,9 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
   d.dense = spec_.groups == 1 && dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks());
   d.whole = count == num_kept_;
   if (!d.dense) {
+    if (fours_ && set_fours(domain)) return;
+    make_lists();
     set_lists(d, count);
-    if (program_.reserve_copies(2 * count, Program::kFewCopied)) keep_selected(d);
   } else if (d.whole) {
     fill_rows();
   } else if (program_.reserve_copies(num_weights(), Program::kMostCopied)) {
@@ -89,6 +127,8 @@ void PointwiseConvolution::set_lists(Lists& d, ptrdiff_t count) const {
   const ptrdiff_t fitting = std::max<ptrdiff_t>(1, count / std::max(kListChunk, kListPerInput * spec_.inputs));
   const ptrdiff_t needed = (fitting + threads_ - 1) / threads_ * threads_;
   const ptrdiff_t chunks = windows_.lattice().blocks() > kFloats.few ? 1 : std::min<ptrdiff_t>(spec_.outputs, needed);
+  d.chunks.reserve(chunks + 1);
+  d.first.reserve(chunks * (block_spans_.size() + 1));
   for (ptrdiff_t chunk = 0; chunk <= chunks; chunk++)
     d.chunks.push_back(static_cast<int>(spec_.outputs * chunk / chunks));
   for (ptrdiff_t chunk = 0; chunk < chunks; chunk++) {
@@ -107,29 +147,12 @@ void PointwiseConvolution::set_lists(Lists& d, ptrdiff_t count) const {
   }
 }
 
-// Select the lists of a domain once, and find out whether their weights come in fours.
-void PointwiseConvolution::keep_selected(Lists& d) const {
-  for (size_t chunk = 0; chunk + 1 < d.chunks.size(); chunk++) {
-    Selected& selected = d.ready.emplace_back();
-    select(selected.lists, d, static_cast<ptrdiff_t>(chunk));
-    selected.fours = true;
-    const ptrdiff_t outputs = d.chunks[chunk + 1] - d.chunks[chunk];
-    for (size_t block = 0; block < block_spans_.size(); block++) {
-      const uint32_t* start = selected.lists.start.data() + static_cast<ptrdiff_t>(block) * (outputs + 1);
-      for (ptrdiff_t o = 0; o < outputs; o++) {
-        selected.fours &= (start[o + 1] - start[o]) % 4 == 0;
-        for (uint32_t k = start[o]; k + 1 < start[o + 1]; k++)
-          selected.fours &= (k - start[o]) % 4 == 3 || selected.lists.offsets[k + 1] ==
-                                                           selected.lists.offsets[k] + static_cast<uint32_t>(channel_);
-      }
-    }
-  }
-}
-
 void PointwiseConvolution::compute(const Run& run) const {
   const Lists& d = domains_[run.domain];
   if (d.dense) {
     compute_dense(run, d);
+  } else if (d.in_fours) {
+    compute_fours(run);
   } else {
     compute_sparse(run, d);
   }
@@ -139,7 +162,7 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
   const ptrdiff_t blocks = run.program.shape(output).blocks(), chunks = static_cast<ptrdiff_t>(d.chunks.size()) - 1;
   if (chunks > 1) {
     run.context.workers.for_each(chunks, [&](ptrdiff_t chunk, int worker) {
-      if (d.ready.empty()) select(run.context.scratch[worker], d, chunk);
+      select(run.context.scratch[worker], d, chunk);
       for (ptrdiff_t image = 0; image < run.images; image++)
         kernels_.pointwise(job(run, image, d, chunk, worker), 0, blocks);
     });
@@ -147,11 +170,40 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
   }
   std::vector<uint8_t> selected(run.context.workers.threads(), false);  // per worker
   const auto work = [&](const Piece& piece, int worker) {
-    if (!selected[worker] && d.ready.empty()) select(run.context.scratch[worker], d, 0);
+    if (!selected[worker]) select(run.context.scratch[worker], d, 0);
     selected[worker] = true;
     kernels_.pointwise(job(run, piece.image, d, 0, worker), piece.first_block, piece.last_block);
   };
   run.for_each_piece(blocks, 1, work, 1, {kPointwiseTile / kBlock, kFloats.few});
+}
+
+// Sums are added input by input in any tile, so threads do not change how they are rounded.
+void PointwiseConvolution::compute_fours(const Run& run) const {
+  const Shape& out = run.program.shape(output);
+  const ptrdiff_t blocks = out.blocks(), tiles = (blocks + kFoursTile - 1) / kFoursTile;
+  const ptrdiff_t chunks = fours_->layout().blocks();
+  run.context.workers.for_each(run.images * tiles * chunks, [&](ptrdiff_t item, int worker) {
+    const ptrdiff_t image = item / chunks / tiles, tile = item / chunks % tiles, chunk = item % chunks;
+    const int first = static_cast<int>(chunk) * kFoursOutputs;
+    AlignedBuffer& sums = run.context.scratch[worker].sums;
+    sums.grow(kFoursOutputs * kFoursTile * kBlock);
+    Fours j{};
+    j.input = input(run, image);
+    j.channel = channel_;
+    j.fours = fours_->layout().inputs;
+    j.union_start = fours_->kernels(chunk);
+    j.union_output = fours_->outputs();
+    j.stored = fours_->stored();
+    j.start = fours_->start(run.domain, chunk);
+    j.list = fours_->list(run.domain);
+    j.weights = weights_.as_float32();
+    j.outputs = std::min(kFoursOutputs, spec_.outputs - first);
+    j.output = run.value(output, image) + first * out.plane();
+    j.output_plane = out.plane();
+    j.epilogue = epilogue(run, image, first);
+    j.sums = sums.data();
+    kernels_.fours(j, blocks * tile / tiles, blocks * (tile + 1) / tiles);
+  });
 }
 
 // Collect the weights that the domain uses for a chunk of outputs, and the offsets of their inputs, block by block in
@@ -197,15 +249,12 @@ Pointwise PointwiseConvolution::job(const Run& run, ptrdiff_t image, const Lists
   j.input = input(run, image);
   j.blocks = static_cast<int>(block_spans_.size());
   j.few_inputs = spec_.inputs <= 2 * kInputBlock / 3;
+  j.divided = out.blocks() > kFloats.few;
   j.outputs = d.chunks[chunk + 1] - first;
-  const Selected* ready = d.ready.empty() ? nullptr : &d.ready[chunk];
-  const Scratch& lists = ready ? ready->lists : scratch;
   if (j.blocks > 1) scratch.sums.grow(static_cast<ptrdiff_t>(j.outputs) * kPointwiseTile);
-  j.start = lists.start.data();
-  j.weights = lists.kept.data();
-  j.offsets = lists.offsets.data();
-  j.fours = ready && ready->fours;
-  j.channel = channel_;
+  j.start = scratch.start.data();
+  j.weights = scratch.kept.data();
+  j.offsets = scratch.offsets.data();
   j.output = run.value(output, image) + first * out.plane();
   j.output_plane = out.plane();
   j.epilogue = epilogue(run, image, first);

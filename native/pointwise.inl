@@ -98,20 +98,6 @@ static inline void gather(const Pointwise& j, const float* input, uint32_t k, ui
     if (k < end) add_weight<V, N>(j, input, k++, sum[c]);
 }
 
-// The same in one chain, for weights that come in fours.
-template <class V, int N>
-static inline void gather_fours(const Pointwise& j, const float* input, uint32_t k, uint32_t end, V (&sum)[N]) {
-  for (; k < end; k += 4) {
-    const float* x = input + j.offsets[k];
-#pragma GCC unroll 4
-    for (int four = 0; four < 4; four++, x += j.channel) {
-      const V w = V::all(j.weights[k + four]);
-#pragma GCC unroll 8
-      for (int n = 0; n < N; n++) sum[n] = V::fma(V::load(x + n * V::width), w, sum[n]);
-    }
-  }
-}
-
 template <class V, int N, int C>
 static void pointwise_tile(const Pointwise& j, ptrdiff_t position) {
   constexpr ptrdiff_t tile = C * N * V::width;
@@ -129,11 +115,7 @@ static void pointwise_tile(const Pointwise& j, ptrdiff_t position) {
       uint32_t before = 0;
       for (int b = 0; C > 1 && b < block; b++) before += j.start[b * lists + o + 1] - j.start[b * lists + o];
       if (block + 1 == j.blocks) expect_output<V, N>(j.epilogue, o + kAhead, position, j.output, j.output_plane);
-      if (C == 1 && j.fours) {
-        gather_fours<V, N>(j, j.input + position, start[0], start[1], sum[0]);
-      } else {
-        gather<V, N, C>(j, j.input + position, start[0], start[1], before, sum);
-      }
+      gather<V, N, C>(j, j.input + position, start[0], start[1], before, sum);
       if (block + 1 < j.blocks) {
 #pragma GCC unroll 4
         for (int c = 0; c < C; c++)
@@ -150,6 +132,22 @@ static void pointwise_tile(const Pointwise& j, ptrdiff_t position) {
   }
 }
 
+// Tiles of three to six vectors, all in one chain. Only a piece of one or two vectors waits for multiply-add.
+static void pointwise_in_one_chain(const Pointwise& j, ptrdiff_t position, ptrdiff_t end) {
+  while (position < end) {
+    const ptrdiff_t left = (end - position) / Vec::width, count = left > 6 ? 4 : left;
+    switch (count) {
+      case 1: pointwise_tile<Vec, 1, 1>(j, position); break;
+      case 2: pointwise_tile<Vec, 2, 1>(j, position); break;
+      case 3: pointwise_tile<Vec, 3, 1>(j, position); break;
+      case 4: pointwise_tile<Vec, 4, 1>(j, position); break;
+      case 5: pointwise_tile<Vec, 5, 1>(j, position); break;
+      default: pointwise_tile<Vec, 6, 1>(j, position);
+    }
+    position += count * Vec::width;
+  }
+}
+
 // Tiles of four vectors. A single vector would cost nearly as much as four, so the end may be a tile of five.
 static void pointwise(const Pointwise& j, ptrdiff_t first_block, ptrdiff_t last_block) {
   constexpr ptrdiff_t w = Vec::width;
@@ -157,6 +155,7 @@ static void pointwise(const Pointwise& j, ptrdiff_t first_block, ptrdiff_t last_
   ptrdiff_t position = first_block * kBlock;
   if (j.few_inputs)
     for (; position + 6 * w <= end; position += 6 * w) pointwise_tile<Vec, 6, 1>(j, position);
+  if (j.divided) return pointwise_in_one_chain(j, position, end);
   for (; position + 4 * w <= end && end - position != 5 * w; position += 4 * w) pointwise_tile<Vec, 4, 1>(j, position);
   if (position + 5 * w <= end) {
     pointwise_tile<Vec, 5, 1>(j, position);

@@ -151,8 +151,6 @@ class Program {
   // Count numbers that are kept in addition to the model file's. Throws if there are more than any real network needs.
   void count_kept(ptrdiff_t numbers);
   static constexpr ptrdiff_t kMostCopied = ptrdiff_t{1} << 24;  // numbers: 64 MiB for all domains
-  static constexpr ptrdiff_t kFewCopied = ptrdiff_t{1}
-                                          << 8;  // 1 KiB: tiny layers only, since files of floats stay small in memory
 
   // Reserve room for copies that only make runs faster; returns false if there is none left.
   bool reserve_copies(ptrdiff_t numbers, ptrdiff_t most);

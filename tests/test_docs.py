@@ -210,14 +210,21 @@ def test_the_page_of_alternatives_shows_the_tables_that_the_raw_results_make() -
         assert f"(results/versus/{name}/versus.svg)" in page
 
 
-@pytest.mark.parametrize("name", ["compare", "compare15"])
-def test_the_methods_page_shows_the_tables_that_the_comparisons_wrote(name: str) -> None:
+@pytest.mark.parametrize(("name", "missing"), [("compare", set()), ("compare15", {"exact"})])
+def test_the_methods_page_shows_the_tables_that_the_comparisons_wrote(name: str, missing: set[str]) -> None:
     folder = ROOT / "docs" / "results" / name
     written = (folder / "comparison.md").read_text()
     assert written in (ROOT / "docs" / "methods.md").read_text()
     comparison = Comparison.model_validate_json((folder / "comparison.json").read_bytes())
     assert to_markdown(comparison) == written
-    assert {row.method for row in comparison.rows} == set(METHODS) - {"exact"}  # which has a page of its own
+    assert {row.method for row in comparison.rows} == set(METHODS) - missing
+
+
+def test_the_comparison_of_all_methods_has_three_seeds_and_their_spread() -> None:
+    comparison = Comparison.model_validate_json((ROOT / "docs/results/compare/comparison.json").read_bytes())
+    assert comparison.failed == {}
+    assert {row.seeds for row in comparison.rows} == {(0, 1, 2)}
+    assert all(row.spread is not None for row in comparison.rows)
 
 
 def test_the_methods_page_names_every_method_and_the_memory_that_was_measured() -> None:
@@ -259,6 +266,24 @@ def test_the_page_on_eight_bits_shows_what_was_measured_and_it_loses_as_little_a
     assert all(f"{share} of the bytes" in text for share in shares)
     assert len(found["files"]) == 3
     assert found["missed"] == []
+
+
+@pytest.mark.parametrize("name", ["nine", "efficientnet_b0", "mobilenetv3"])
+def test_the_page_on_eight_bits_shows_what_other_networks_lost(name: str) -> None:
+    found = json.loads((ROOT / "docs" / "results" / "benchmarks" / f"int8_accuracy_{name}.json").read_text())
+    files = found["files"]
+    assert len(files) == 3
+    cells = [
+        ", ".join(f"{100 * row['mean_lost']:+.2f}" for row in files),
+        f"{100 * max(row['most_lost'] for row in files):+.2f}",
+        ", ".join(f"{row['integers']} of {row['operations']}" for row in files),
+        f"{files[0]['bytes'] / 1e6:.2f} MB",
+        f"{files[0]['bytes'] / found['float32_bytes']:.3f}",
+    ]
+    text = (ROOT / "docs" / "eight-bits.md").read_text()
+    assert f"| `{found['backbone']}` | {' | '.join(cells)} |".replace("-0", "−0") in text
+    assert max(row["mean_lost"] for row in files) <= 0.01
+    assert name != "nine" or (found["missed"] == [] and max(row["bytes"] for row in files) <= 2.4e6)
 
 
 def test_the_runtime_page_shows_the_memory_that_was_measured_and_it_is_as_little_as_wanted() -> None:

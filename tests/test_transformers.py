@@ -3,17 +3,24 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 from torch.func import functional_call
+from typer.testing import CliRunner
 
 from prunus.backbone.held import hold_linears
 from prunus.backbone.zoo import Backbone, load_backbone
+from prunus.bundle.file import read_bundle
 from prunus.checkpoints.checkpoint import Checkpoint, Position
+from prunus.cli.app import app
 from prunus.config import BackboneChoice, Recipe
 from prunus.evaluation.packing import pack_run
 from prunus.evaluation.planning import plan_recipe
+from prunus.graph.operations import Attention
 from prunus.learning.learner import network_state
 from prunus.masks.layout import convolutions
 from prunus.measure.budget import whole_share
@@ -22,12 +29,13 @@ from prunus.methods.costs import dense_costs, network_costs
 from prunus.methods.exact import Options
 from prunus.methods.table import METHODS, adapt, choose_method
 from prunus.recipes import parse_recipe
+from prunus.runtime.predictor import Predictor
 from prunus.training.run import open_run, start_run
 from prunus.training.setup import as_trained
 from tests.makers.tiny_training import tiny_identity, tiny_recipe
 
 NAME, SIZE = "timm/test_vit", 32
-WIDTH, DEPTH, HIDDEN, TOKENS = 64, 6, 192, 5  # 4 patches of 16 x 16 pixels, and the class token
+WIDTH, HEADS, DEPTH, HIDDEN, TOKENS = 64, 2, 6, 192, 5  # 4 patches of 16 x 16 pixels, and the class token
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
 BLOCK = WIDTH * 3 * WIDTH + WIDTH * WIDTH + 2 * WIDTH * HIDDEN  # weights: qkv, projection, MLP
 PATCHES = WIDTH * 3 * 16 * 16
@@ -122,7 +130,7 @@ def test_a_trained_transformer_keeps_its_budget_exactly(make_domain: Callable[..
     used = round(costs.union() * costs.num_kernels())
     assert limit - 4 < used <= limit
     assert limit - 8 < plan.kernels <= limit  # the least that stays may be single kernels or blocks
-    assert plan.dense_macs == dense.dense_macs()
+    assert plan.dense_macs == costs.dense_macs()
     # after its last keys and values, a file computes the class token alone
     others = TOKENS - 1
     assert costs.product_macs == dense.product_macs - 2 * WIDTH * TOKENS * others
@@ -130,6 +138,73 @@ def test_a_trained_transformer_keeps_its_budget_exactly(make_domain: Callable[..
     assert costs.dense_macs() == dense.dense_macs() - skipped
     run_costs = network_costs(run.net, run.backbone.probe)
     assert costs.own[0].bits == run_costs.own[0].bits  # of its switches
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("granularity", ["1x4", "channel"])
+def test_a_limit_of_macs_is_that_of_what_the_file_computes(
+    granularity: str, make_domain: Callable[..., Path], tmp_path: Path
+) -> None:
+    limit = 600_000
+    folder = make_domain("flowers", train=4, size=(36, 36), validation=1)
+    recipe = _recipe(folder, budget={"macs": limit}, method={"name": "exact", "granularity": granularity})
+    plan = plan_recipe(recipe)
+    start_run(recipe, tmp_path / "run", device="cpu", use_cache=False)
+    run = open_run(tmp_path / "run", "cpu")
+    bundle = pack_run(run)
+    # by hand: kernels in use, times the tokens that the file computes
+    counted = 0
+    for layer in bundle.manifest.convs:
+        kernels = sum(row.bit_count() for row in bundle.packed_mask("flowers", layer).tolist())
+        is_last = layer.startswith(f"blocks.{DEPTH - 1}.") and not layer.endswith("qkv")
+        patch = layer.startswith("patch")
+        counted += kernels * (4 * 16 * 16 if patch else 1 if is_last else TOKENS)
+    for block, attention in enumerate(op for op in bundle.manifest.graph if isinstance(op, Attention)):
+        queries = 1 if block == DEPTH - 1 else TOKENS
+        counted += attention.heads * queries * TOKENS * 2 * (WIDTH // HEADS)
+    assert counted == bundle_costs(bundle).macs("flowers")
+    assert 0.95 * limit < counted <= limit
+    assert 0.95 * limit < plan.domains["flowers"].macs <= limit
+    assert plan.dense_macs == bundle_costs(bundle).dense_macs()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("granularity", ["1x4", "channel"])
+def test_a_transformer_goes_through_every_command_with_8_bits(
+    granularity: str, make_domain: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_domain("flowers", train=12, size=(36, 36), validation=1)
+    recipe, run, model, onnx = (tmp_path / name for name in ("recipe.toml", "run", "model.prunus", "onnx"))
+    recipe.write_text(
+        f'domains = ["{folder}"]\nbudget = 0.5\n[backbone]\nname = "{NAME}"\nweights = "random"\nsize = {SIZE}\n'
+        f'[method]\nname = "exact"\ngranularity = "{granularity}"\n[training]\nepochs = 2\nbatch_size = 4\n'
+    )
+    assert "Done" in _command("train", recipe, "--out", run, "--device", "cpu")
+    assert "operations compute with integers" in _command("prune", run, "--out", model, "--dtype", "int8")
+    assert "budget kept" in _command("evaluate", model, "--data", folder.parent)
+    assert "%" in _command("predict", model, folder / "test" / "a" / "0.png")
+    assert "Checked with ONNX Runtime" in _command("export", model, "--onnx", onnx)
+
+    bundle = read_bundle(model)
+    assert "blocks.0.mlp.fc1" in bundle.manifest.convs
+    trained = open_run(run, "cpu")
+    files = sorted((folder / "test").glob("*/*.png"))
+    pixels = np.stack([np.asarray(Image.open(file))[2:-2, 2:-2] for file in files])
+    images = trained.preprocess["flowers"].normalize(pixels.transpose(0, 3, 1, 2))
+    ours = Predictor(model).logits(images, domain="flowers")
+    with torch.no_grad():
+        theirs = trained.net(torch.from_numpy(images), "flowers").numpy()
+    session = onnxruntime.InferenceSession(onnx / "flowers.onnx", providers=["CPUExecutionProvider"])
+    (exported,) = session.run(None, {session.get_inputs()[0].name: images})
+    scale = np.abs(theirs).max()
+    assert np.abs(ours - theirs).max() < 0.1 * scale  # the noise of 8 bits
+    assert np.abs(exported - ours).max() < 0.1 * scale
+
+
+def _command(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def test_runs_without_switches_on_linear_layers_open_as_they_were_trained(vit: Backbone) -> None:

@@ -151,6 +151,8 @@ int main(int argc, char** argv) {
   }
   std::string names;
   for (const std::string& name : available_kernels()) names += " " + name;
+  for (const std::string& name : lacking_kernels())
+    std::printf("not run, because this processor lacks it: %s\n", name.c_str());
   std::printf("%d cases,%s: %d wrong, at most %.2e of the largest away\n", done, names.c_str(), wrong, worst);
   return wrong ? 1 : 0;
 }

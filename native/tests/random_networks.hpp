@@ -59,6 +59,11 @@ struct Draw {
     for (uint8_t& bit : drawn) bit = chance(density);
     return drawn;
   }
+  std::vector<uint8_t> fours(size_t count) {
+    std::vector<uint8_t> drawn;
+    for (uint8_t bit : bits(count / 4)) drawn.insert(drawn.end(), 4, bit);
+    return drawn;
+  }
 };
 
 inline int append(Network& net, Operation o) {
@@ -99,11 +104,14 @@ inline int draw_convolution(Draw& d, Network& net, const Operation& like, int re
   const size_t taps = taps_of(o.window), outputs = o.out.channels;
   if (residual >= 0) o.inputs.push_back(residual);
   o.activation = d.activation();
-  o.kept = d.bits(outputs * o.in.channels / o.groups);
+  const bool fours = taps == 1 && o.groups == 1 && o.in.channels % 4 == 0 && d.chance(0.7);
+  const auto draw = [&](size_t switches, bool all) { return all ? d.fours(switches) : d.bits(switches); };
+  o.kept = draw(outputs * o.in.channels / o.groups, fours);
   const size_t count = std::count(o.kept.begin(), o.kept.end(), 1);
   o.kernels = d.stored(count * taps, d.precision());
   for (int domain = 0; domain < kDomains; domain++)
-    o.domains.push_back({d.maybe(0.6, outputs), d.maybe(0.6, outputs), d.maybe(0.3, outputs * taps), d.bits(count)});
+    o.domains.push_back({d.maybe(0.6, outputs), d.maybe(0.6, outputs), d.maybe(0.3, outputs * taps),
+                         draw(count, fours && d.chance(0.8))});
   return append(net, o);
 }
 

@@ -6,10 +6,11 @@ A linear layer counts as a convolution of 1x1 kernels: each of its weights is on
 from collections.abc import Callable
 from typing import Literal
 
-Granularity = Literal["auto", "kernel", "1x4", "filter", "input_channel"]
+Granularity = Literal["auto", "kernel", "1x4", "filter", "input_channel", "channel"]
 WeightShape = tuple[int, int, int, int]  # outputs, inputs of one group, height, width
 
 AUTO = "auto"  # chosen by the network
+CHANNEL = "channel"  # all that computes and reads a channel, such as a neuron of an MLP or a head of attention
 LANES = 4  # inputs that one lane of a processor's 8-bit instructions multiplies and adds
 
 # what one switch controls -> the outputs and inputs of its kernels, by the shape of a convolution's weights

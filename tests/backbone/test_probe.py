@@ -72,3 +72,24 @@ def test_no_hook_stays_in_the_network() -> None:
 def test_an_input_too_small_for_the_network_is_refused() -> None:
     with pytest.raises(BackboneError, match="does not accept images of 8 x 8 pixels"):
         probe_network(nn.Sequential(nn.Conv2d(3, 5, 9), nn.AdaptiveAvgPool2d(1), nn.Flatten()), 8)
+
+
+def test_products_are_counted_in_a_network_that_passes_its_tokens_on_in_a_tuple() -> None:
+    class Block(nn.Module):
+        def forward(self, both: tuple[Tensor, Tensor]) -> Tensor:
+            x, token = both
+            return (x.flatten(2) @ x.flatten(2).mT).mean(1) + token
+
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.token = nn.Parameter(torch.zeros(1, 3))
+            self.block = Block()
+
+        def forward(self, x: Tensor) -> Tensor:
+            features: Tensor = self.block((x, self.token.expand(len(x), -1)))
+            return features
+
+    network = Tokens()
+    assert probe_network(network, 4).product_macs == 3 * 16 * 3
+    assert network.token.requires_grad

@@ -32,8 +32,8 @@ def calls() -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calls: list[tuple[Any, ...]], failed: dict[str, str]) -> Run:
-    def compare(*arguments: Any) -> Comparison:  # noqa: ANN401
-        calls.append(arguments)
+    def compare(*arguments: Any, seconds: float | None = None) -> Comparison:  # noqa: ANN401
+        calls.append((*arguments, seconds))
         return Comparison(domains=("birds",), backbone="wrn14_2", split="test", rows=(ROW,), failed=failed)
 
     monkeypatch.setattr("prunus.compare", compare)
@@ -62,7 +62,7 @@ def test_options_reach_the_comparison(run: Run, calls: list[tuple[Any, ...]]) ->
         "--seeds",
         "0,2",
     )
-    recipe, out, methods, budgets, _, device, use_cache, split, seeds, jobs = calls[0]
+    recipe, out, methods, budgets, _, device, use_cache, split, seeds, jobs, _ = calls[0]
     assert recipe.seed == 3
     assert (out, methods, budgets) == (Path("runs/compare"), "union,ba2", [0.5, 0.25])
     assert (device, use_cache, split, seeds, jobs) == ("auto", False, "train", [0, 2], 1)
@@ -70,7 +70,7 @@ def test_options_reach_the_comparison(run: Run, calls: list[tuple[Any, ...]]) ->
 
 def test_several_jobs_share_one_display(run: Run, calls: list[tuple[Any, ...]]) -> None:
     run("--jobs", "2")
-    *_, watch, _, _, _, seeds, jobs = calls[0]
+    *_, watch, _, _, _, seeds, jobs, _ = calls[0]
     assert (seeds, jobs) == ([], 2)
     assert [type(observer).__name__ for observer in watch("1/2 bn")] == ["TrialProgress"]
 

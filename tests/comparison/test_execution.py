@@ -110,3 +110,15 @@ def test_an_interruption_says_where_and_how_to_continue(
     with pytest.raises(TrainingInterrupted, match="at bn; finished work is saved: continue with the same command"):
         _run(tmp_path)
     assert trainer.trained == ["feature", "finetune", "bn"]
+
+
+def test_no_trial_begins_after_the_time_and_the_same_call_continues(trainer: StandInTrainer, tmp_path: Path) -> None:
+    trials = Trials(ENTRIES, tmp_path, "test", "cpu", use_cache=False, required=REQUIRED)
+    clock = iter([0.0, 1.0, 3.0])  # before each trial
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("prunus.comparison.execution.time.monotonic", lambda: next(clock))
+        with pytest.raises(TrainingInterrupted, match=r"1 of 3 training runs to do; .* continue with the same command"):
+            trials.run(OneByOne(until=2.0), lambda _title: [], lambda _outcome: None)
+    assert trainer.trained == ["feature", "finetune"]
+    trials.run(OneByOne(), lambda _title: [], lambda _outcome: None)
+    assert trainer.trained == ["feature", "finetune", "bn"]

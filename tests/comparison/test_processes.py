@@ -145,3 +145,9 @@ def test_a_worker_that_cannot_start_is_a_failure_of_its_trial(tmp_path: Path, mo
     LocalProcesses(1).run(stand_in_trials(tmp_path, "bn", "taps"), lambda _title: [], ends.append)
     assert [end.name for end in ends] == ["bn", "taps-seed1"]
     assert all(end.reason and end.reason.startswith("its process ended with exit code") for end in ends)
+
+
+def test_no_trial_begins_after_the_time(tmp_path: Path) -> None:
+    ends: list[Ended] = []
+    LocalProcesses(2, until=-1.0).run(stand_in_trials(tmp_path, "bn", "taps"), lambda _title: [], ends.append)
+    assert ends == []

@@ -141,7 +141,8 @@ def test_a_network_without_pointwise_convolutions_has_the_switches_of_its_kernel
 
 def test_switches_count_and_touch_the_kernels_under_them() -> None:
     layout = SwitchLayout((ConvShape("a", 2, 6, (1, 1)), ConvShape("b", 1, 2, (3, 3))), "1x4")
-    assert [layout.num_kernels(conv).tolist() for conv in layout.convs] == [[[4, 2], [4, 2]], [[1, 1]]]
+    ones = {conv.name: torch.ones(conv.out_channels, conv.in_channels) for conv in layout.convs}
+    assert layout.totals(ones).tolist() == [4, 2, 4, 2, 1, 1]
     some = torch.zeros(2, 6, dtype=torch.bool)
     some[0, 1] = some[0, 3] = some[1, 5] = True
     touched = layout.touching({"a": some, "b": torch.tensor([[False, True]])})

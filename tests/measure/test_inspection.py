@@ -1,5 +1,6 @@
 """Looking into a model file: shares of the whole network, and tables that fit a terminal."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.cli.app import app
 from prunus.graph.operations import Conv
 from prunus.images import Preprocess
-from prunus.measure.inspection import inspect_file
+from prunus.measure.inspection import bundle_sharing, inspect_file
 from tests.makers.coded_bundles import integer_graph, random_coded_bundle
 
 LAYERS = [f"stages.{each}.blocks.downsampling.with.a.long.name.conv{each}" for each in range(3)]
@@ -125,3 +126,27 @@ def test_what_a_stranger_recorded_is_ignored_if_it_is_no_record(tmp_path: Path, 
 def test_a_file_of_floats_says_nothing_about_integers(model: Path) -> None:
     assert inspect_file(model).eight_bits is None
     assert "eight_bits" not in inspect_file(model).model_dump(mode="json")
+
+
+def test_the_sharing_of_many_layers_and_domains_takes_the_memory_of_one_layer() -> None:
+    layers, count = 60, 150
+    graph = [
+        Conv(op="conv", inputs=(place,), layer=f"layer{place}", channels=(3, 3), kernel=(1, 1))
+        for place in range(layers)
+    ]
+    preprocess = Preprocess(size=1, resize=1, mean=(0, 0, 0), std=(1, 1, 1))
+    domains = {f"domain{each}": DomainEntry(classes=("x", "y"), preprocess=preprocess) for each in range(count)}
+    manifest = Manifest(
+        backbone="odd", image_size=1, graph=tuple(graph), domains=domains, dense_bytes=99, provenance={}
+    )
+    bundle = Bundle(manifest, {})
+    masks = np.packbits(np.random.default_rng(0).random((count, 9)) < 0.5, axis=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bundle, "packed_masks", lambda self, layer: masks)
+        tracemalloc.start()
+        sharing = bundle_sharing(bundle)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    first, second = (np.unpackbits(mask).astype(bool) for mask in masks[:2])
+    assert sharing["domain0"]["domain1"] == (first & second).sum() / (first | second).sum()
+    assert peak < layers * count * count * 8  # of one matrix for every layer

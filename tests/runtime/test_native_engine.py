@@ -160,6 +160,21 @@ def test_neither_other_images_nor_other_domains_change_an_answer(kernels: str, t
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("side", [9, 12, 13, 14, 16, 20])
+def test_threads_change_no_bit_of_a_sparse_layer(kernels: str, side: int) -> None:
+    graph = make_graph(
+        convolution("stem", [0], (40, 3)),
+        convolution("narrow", [1], (130, 40), **ONE),
+        convolution("wide", [2], (24, 130), **ONE),
+    )
+    bundle = random_bundle(graph, side, density=0.3, seed=side)
+    images = _images(bundle, 2)
+    alone, *others = (NativeEngine(bundle, threads, kernels).logits(images, "a") for threads in (1, 2, 3, 5))
+    for other in others:
+        assert np.array_equal(other, alone)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("density", "count"), [(0.2, 1), (0.8, 4), (1.0, 9)])
 def test_half_precision_is_computed_with_as_it_is_stored(

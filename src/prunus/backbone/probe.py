@@ -124,9 +124,15 @@ def _matrix_macs(network: nn.Module, size: int) -> int:
     from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415  # imports torch's compiler, which takes a second
 
     was_training = network.training
-    with FlopCounterMode(display=False) as products:
-        network.eval()(torch.zeros(1, 3, size, size))
-    network.train(was_training)
+    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    try:
+        network.requires_grad_(False)  # the counter follows gradients, and fails where there are none to follow
+        with FlopCounterMode(display=False) as products:
+            network.eval()(torch.zeros(1, 3, size, size))
+    finally:
+        network.train(was_training)
+        for parameter in learned:
+            parameter.requires_grad_(True)
     counts: dict[object, int] = products.get_flop_counts().get("Global", {})
     return sum(flops for operation, flops in counts.items() if "convolution" not in str(operation)) // 2
 

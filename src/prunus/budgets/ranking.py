@@ -109,7 +109,7 @@ def worth_of(net: MultiDomainNet, pool: PooledSwitches) -> Tensor:
             break
         tensors |= adapter.tensors(0, tensors)
     layout = pool.layout
-    return torch.cat([layout.sums(conv, _squares(tensors[f"{conv.name}.weight"])).flatten() for conv in layout.convs])
+    return layout.totals({conv.name: _squares(tensors[f"{conv.name}.weight"]) for conv in layout.convs})
 
 
 def _first_of_layers(worth_M: Tensor, layer_M: Tensor) -> Tensor:

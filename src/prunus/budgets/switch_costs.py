@@ -3,7 +3,7 @@
 Legend: M = switches of a domain.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from prunus.arrays import DType
 from prunus.bundle.dtypes import STORED
-from prunus.masks.layout import SwitchLayout
+from prunus.masks.layout import ConvShape, SwitchLayout
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,16 @@ def switch_costs(
     layout: SwitchLayout, positions: Mapping[str, int], num_domains: int, dtype: DType, device: torch.device
 ) -> SwitchCosts:
     """Count what each switch of a layout costs; a convolution that never runs costs nothing."""
-    kernels_by_layer = [layout.num_kernels(conv).flatten() for conv in layout.convs]
-    counts = torch.tensor([len(row) for row in kernels_by_layer])
-    runs = [float(conv.name in positions) for conv in layout.convs]
-    areas = [conv.kernel_area for conv in layout.convs]
-    pixels = [positions.get(conv.name, 0) for conv in layout.convs]
-    runs_M, areas_M, pixels_M = (_by_switch(row, counts) for row in (runs, areas, pixels))
-    kernels_M = torch.cat(kernels_by_layer) * runs_M
-    weights_M = kernels_M * areas_M
+    kernels_M = _by_switch(layout, lambda conv: float(conv.name in positions))
+    weights_M = _by_switch(layout, lambda conv: conv.kernel_area * float(conv.name in positions))
+    macs_M = _by_switch(layout, lambda conv: float(conv.kernel_area * positions.get(conv.name, 0)))
     bytes_M = weights_M * STORED[dtype].itemsize + kernels_M * num_domains / 8
-    layer_M = torch.arange(len(layout.convs)).repeat_interleave(counts)
-    rows = (kernels_M, weights_M, bytes_M, weights_M * pixels_M, layer_M)
-    return SwitchCosts(*(row.to(device) for row in rows))
+    layer_M = torch.arange(len(layout.sizes)).repeat_interleave(torch.tensor(layout.sizes))
+    return SwitchCosts(*(row.to(device) for row in (kernels_M, weights_M, bytes_M, macs_M, layer_M)))
 
 
-def _by_switch(numbers: Sequence[float], counts: Tensor) -> Tensor:
-    """Repeat a number per layer for each of its switches."""
-    return torch.tensor(numbers, dtype=torch.float64).repeat_interleave(counts)
+def _by_switch(layout: SwitchLayout, cost: Callable[[ConvShape], float]) -> Tensor:
+    """Add up what the kernels of each switch cost, given the cost of a convolution's kernel."""
+    return layout.totals(
+        {conv.name: torch.full((conv.out_channels, conv.in_channels), cost(conv)).double() for conv in layout.convs}
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -113,6 +114,10 @@ def compare(
     out: Annotated[Path, typer.Option(help="Folder for the runs and the table.")] = Path("runs/compare"),
     seeds: Seeds = None,
     jobs: Annotated[int, typer.Option(min=1, help="Training runs at a time, each in a process of its own.")] = 1,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0, help="Begin no training run after so many seconds.", show_default="no limit"),
+    ] = None,
     split: Split = "test",
     overrides: Overrides = None,
     device: Device = "auto",
@@ -138,6 +143,7 @@ def compare(
             split,
             _seeds(seeds),
             jobs,
+            seconds=math.inf if seconds is None else seconds,
         )
     files = f"Written to {out}: comparison.csv, .json, .md and .tex"
     show(comparison, as_json, comparison_view(comparison, console.width), files)

@@ -1,5 +1,7 @@
 """Run trials that are not finished, and collect what each of them measured."""
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,12 +52,17 @@ class Outcome:
     failed: dict[str, str]
 
 
+@dataclass(frozen=True)
 class OneByOne:
-    """Trials are run in this process, one after the other."""
+    """Trials are run in this process, one after the other; none begins after a time of the monotonic clock."""
+
+    until: float = math.inf
 
     def run(self, trials: Sequence[Trial], watch: Watch, ended: Callable[[Ended], None]) -> None:
         """Run trials; an error that concerns all of them is raised as it is."""
         for trial in trials:
+            if time.monotonic() > self.until:
+                return
             try:
                 ended(attempt(trial, watch(trial.title)))
             except (TrainingInterrupted, KeyboardInterrupt):
@@ -110,6 +117,11 @@ class Trials:
 
         report(Outcome(dict(results), {}))
         executor.run([trial for name, trial in trials.items() if name not in results], watch, ended)
+        if open_ones := len(trials) - len(results) - len(failed):
+            raise TrainingInterrupted(
+                f"in time, with {open_ones} of {len(trials)} training runs to do; finished work is saved: "
+                "continue with the same command"
+            )
 
     def _ordered(self) -> list[Trial]:
         ordered = sorted(self.entries, key=lambda entry: entry.group not in self.required)

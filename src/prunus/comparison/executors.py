@@ -1,6 +1,7 @@
 """Choose how trials are run: in this process, in several, or on Ray."""
 
 import importlib.util
+import math
 import os
 from collections.abc import Callable
 
@@ -22,9 +23,9 @@ RAY_SETTINGS = {
 }
 
 
-def local_executor(jobs: int) -> Executor:
-    """Run trials in this process, or several at a time in processes of their own."""
-    return OneByOne() if jobs == 1 else LocalProcesses(jobs)
+def local_executor(jobs: int, until: float = math.inf) -> Executor:
+    """Run trials in this process, or several at a time in processes of their own; none begins after a time."""
+    return OneByOne(until) if jobs == 1 else LocalProcesses(jobs, until)
 
 
 def sweep_executor(jobs: int | None, address: str | None, note: Callable[[str], None]) -> Executor:

@@ -1,6 +1,7 @@
 """Run trials in several processes of this machine, each with its share of the threads."""
 
 import contextlib
+import math
 import multiprocessing
 import os
 import threading
@@ -64,9 +65,10 @@ class Task:
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """At most so many trials are run at a time, each in another process than this one."""
+    """At most so many trials are run at a time, each in another process; none begins after a monotonic time."""
 
     jobs: int
+    until: float = math.inf
 
     def run(self, trials: Sequence[Trial], watch: Watch, ended: Callable[[Ended], None]) -> None:
         """Run trials; on Ctrl-C or an error, ask those that run to save and stop."""
@@ -75,9 +77,11 @@ class LocalProcesses:
         idle = [self._start(slot) for slot in range(min(self.jobs, len(trials)))]
         try:
             while waiting or tasks:
-                while waiting and idle:
+                while waiting and idle and time.monotonic() <= self.until:
                     task = self._begin(waiting.popleft(), idle.pop(0), watch)
                     tasks[task.worker.connection] = task
+                if not tasks:  # the time is over
+                    break
                 for connection in wait([task.worker.connection for task in tasks.values()]):
                     task = tasks[connection]
                     message = _receive(task)

@@ -7,15 +7,19 @@ it. Values that are added or multiplied share their channels: one can be removed
 Legend: D = domains, C = channels of a value, O = output channels, I = input channels of one group, G = groups.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from prunus.arrays import Bools, Doubles, Integers
 from prunus.graph.compute import compute
 from prunus.graph.network import GraphNetwork, Node
-from prunus.graph.operations import ChannelRule, Conv
+from prunus.graph.operations import Attention, ChannelRule, Conv, Graph
+from prunus.graph.shapes import value_shapes
+
+HELD = -1  # the unit of channels that always stay
 
 
 @dataclass
@@ -58,11 +62,11 @@ class ChannelFlow:
         self.values = [image]
         for node, shape in zip(network.nodes, network.shapes[1:], strict=True):
             inputs = [self.values[value] for value in node.operation.inputs]
-            self.values.append(FORWARD[node.operation.channel_rule](self, node, inputs, shape[0]))
+            self.values.append(FORWARD[network.rule(node)](self, node, inputs, shape[0]))
         self.values[-1].read[:] = True
         for number, node in reversed(list(enumerate(network.nodes))):
             inputs = [self.values[value] for value in node.operation.inputs]
-            BACKWARD[node.operation.channel_rule](self, node, inputs, self.values[number + 1])
+            BACKWARD[network.rule(node)](self, node, inputs, self.values[number + 1])
         self._kept = self._find_kept()
 
     def kept(self, value: int) -> Integers:
@@ -75,6 +79,19 @@ class ChannelFlow:
         constants = self.values[value].values.copy()
         constants[:, self.kept(value)] = 0.0
         return constants
+
+    def layer_roots(self, layer: str) -> tuple[list[int], list[int]]:
+        """Return for the inputs and outputs of a layer which channels stay or go together: those of equal numbers."""
+        inputs, outputs = self._first[layer]
+        return [self._root(channel) for channel in inputs.tolist()], [self._root(c) for c in outputs.tolist()]
+
+    def always_stays(self, root: int) -> bool:
+        """Return whether channels stay whatever is switched off: those of images, features and mixed values."""
+        return root in self._fixed_roots
+
+    @cached_property
+    def _fixed_roots(self) -> set[int]:
+        return {self._root(channel) for channel in (*self._held, *self.values[-1].ids.tolist())}
 
     def _find_kept(self) -> set[int]:
         """Keep what is held or what a domain reads and cannot know in advance; of every value at least one channel."""
@@ -153,6 +170,18 @@ class ChannelFlow:
         self._held |= set(result.ids.tolist())
         return result
 
+    def attend(self, node: Node, inputs: Sequence[Channels], count: int) -> Channels:
+        """Let each head stay or go as a whole; means of constant values are these constants."""
+        attention = node.operation
+        assert isinstance(attention, Attention)
+        outputs = self._fresh(count)
+        channels = [attention.head_channels(position) for position in range(3)]
+        for head, means in enumerate(np.split(outputs, attention.heads)):
+            parts = [source.ids[table[head]] for source, table in zip(inputs, channels, strict=True)]
+            self._tie(np.concatenate([means, *parts]).tolist())
+        constant = inputs[2].constant[:, channels[2].reshape(-1)]
+        return Channels(outputs, constant, self._of_constants(node, [source.values for source in inputs]))
+
     def join(self, node: Node, inputs: Sequence[Channels], count: int) -> Channels:
         """Put channels one after the other."""
         return Channels(
@@ -201,6 +230,17 @@ class ChannelFlow:
             if node.operation.absorbs_zero:
                 absorbed |= source.zero
 
+    def read_heads(self, node: Node, inputs: Sequence[Channels], result: Channels) -> None:
+        """Read the values of what is read, and all queries and keys of heads whose means are not known."""
+        attention = node.operation
+        assert isinstance(attention, Attention)
+        *weighing, values = (attention.head_channels(position) for position in range(3))
+        inputs[2].read[:, values.reshape(-1)] |= result.read
+        unknown = result.read & ~result.constant
+        weighed_DH = unknown.reshape(len(unknown), attention.heads, -1).any(axis=2)
+        for source, channels in zip(inputs, weighing, strict=False):
+            source.read[:, channels.reshape(-1)] |= np.repeat(weighed_DH, channels.shape[1], axis=1)
+
     def read_all(self, node: Node, inputs: Sequence[Channels], result: Channels) -> None:
         """Read every channel."""
         for source in inputs:
@@ -230,6 +270,8 @@ FORWARD: dict[ChannelRule, Callable[[ChannelFlow, Node, Sequence[Channels], int]
     "convolved": ChannelFlow.convolve,
     "joined": ChannelFlow.join,
     "appended": ChannelFlow.append,
+    "attended": ChannelFlow.attend,
+    "moved": ChannelFlow.map,
 }
 BACKWARD: dict[ChannelRule, Callable[[ChannelFlow, Node, Sequence[Channels], Channels], None]] = {
     "channelwise": ChannelFlow.read_same,
@@ -237,4 +279,47 @@ BACKWARD: dict[ChannelRule, Callable[[ChannelFlow, Node, Sequence[Channels], Cha
     "convolved": ChannelFlow.read_kernels,
     "joined": ChannelFlow.read_joined,
     "appended": ChannelFlow.read_joined,
+    "attended": ChannelFlow.read_heads,
+    "moved": ChannelFlow.read_same,
 }
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of a graph, numbered in the order of the layers that compute them.
+
+    Args:
+        outputs: layer -> the unit of each output channel, (O,).
+        inputs: layer -> the unit of each input channel whose kernels can be removed without the rest, (I,).
+        sizes: the number of units that each layer computes first; layers without any are left out.
+    """
+
+    outputs: Mapping[str, Integers]
+    inputs: Mapping[str, Integers]
+    sizes: Mapping[str, int]
+
+
+def find_units(graph: Graph, image_size: int) -> Units:
+    """Find the units of a graph; channels of the image, of features, and those that a norm mixes always stay."""
+    convs = {operation.layer: operation for operation in graph if isinstance(operation, Conv)}
+    weights = {layer: np.ones((*conv.channels, 1, 1), np.float32) for layer, conv in convs.items()}
+    masks = {layer: np.ones((1, *conv.channels), np.bool_) for layer, conv in convs.items()}
+    features = value_shapes(graph, image_size)[-1][0]
+    heads = ((np.ones((1, features), np.float32), np.zeros(1, np.float32)),)
+    flow = ChannelFlow(GraphNetwork(tuple(Node(operation) for operation in graph), image_size, weights, masks, heads))
+    numbers: dict[int, int] = {}
+    outputs: dict[str, Integers] = {}
+    sizes: dict[str, int] = {}
+    for layer in convs:
+        before = len(numbers)
+        _, roots = flow.layer_roots(layer)
+        rows = [HELD if flow.always_stays(root) else numbers.setdefault(root, len(numbers)) for root in roots]
+        outputs[layer] = np.array(rows)
+        if len(numbers) > before:
+            sizes[layer] = len(numbers) - before
+    inputs = {}
+    for layer, conv in convs.items():
+        roots, _ = flow.layer_roots(layer)
+        is_free = conv.groups == 1  # other kernels go with their outputs
+        inputs[layer] = np.array([numbers.get(root, HELD) for root in roots] if is_free else [HELD] * conv.channels[1])
+    return Units(outputs, inputs, sizes)

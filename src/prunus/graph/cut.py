@@ -14,7 +14,7 @@ import numpy as np
 from prunus.arrays import Bools, Floats, Integers
 from prunus.graph.channels import ChannelFlow
 from prunus.graph.network import GraphNetwork, Node, Tensors, without_neutral
-from prunus.graph.operations import AppendZeros, ChannelRule, Conv, Operation
+from prunus.graph.operations import AppendZeros, Attention, ChannelRule, Conv, Operation, Rearrange
 
 Channels = tuple[Integers, Integers]  # of a layer: output channels, and input channels of one group
 
@@ -50,10 +50,13 @@ class _Cutting:
     def node(self, number: int, node: Node) -> Node:
         """Cut one node."""
         operation, kept = node.operation, self.flow.kept(number + 1)
-        if operation.channel_rule == "mixed":  # no channel is removed
+        rule = self.network.rule(node)
+        if rule == "mixed":  # no channel is removed
             return node
+        if isinstance(operation, Attention):
+            return self._attention(operation, kept, node.tensors)
         tensors: Tensors = {role: tensor_D[:, kept] for role, tensor_D in node.tensors.items()}
-        change = CHANGES.get(operation.channel_rule)
+        change = CHANGES.get(rule)
         if change is not None:
             operation, tensors = change(self, operation, kept, tensors)
         return Node(operation, without_neutral(tensors))
@@ -93,6 +96,25 @@ class _Cutting:
         count = len(kept) - len(self.flow.kept(operation.inputs[0]))
         return operation.model_copy(update={"count": count}), tensors
 
+    def moved(self, operation: Rearrange, kept: Integers, tensors: Tensors) -> tuple[Operation, Tensors]:
+        """Move the pixels of fewer channels."""
+        sizes, target = (len(kept), *operation.sizes[1:]), (len(kept), *operation.target[1:])
+        return operation.model_copy(update={"sizes": sizes, "target": target}), tensors
+
+    def _attention(self, attention: Attention, kept: Integers, tensors: Tensors) -> Node:
+        """Keep some heads, each with all its channels."""
+        heads = np.flatnonzero(np.isin(np.arange(attention.heads) * attention.dims[1], kept))
+        first, step = [], []
+        for position, value in enumerate(attention.inputs):
+            begins = np.searchsorted(self.flow.kept(value), attention.head_channels(position)[heads, 0])
+            first.append(int(begins[0]))
+            step.append(int(begins[1] - begins[0]) if len(heads) > 1 else attention.dims[position == 2])
+        was = attention.was or attention.heads
+        update = {"heads": len(heads), "first": tuple(first), "step": tuple(step)}
+        update |= {"was": None if was == len(heads) else was}
+        cut_tensors = {role: tensor_D[:, heads] for role, tensor_D in tensors.items()}
+        return Node(attention.model_copy(update=update), without_neutral(cut_tensors))
+
     def heads(self) -> tuple[tuple[Floats, Floats], ...]:
         """Cut the classifiers and fold constant features into their biases."""
         last = len(self.network.nodes)
@@ -110,4 +132,5 @@ class _Cutting:
 CHANGES: dict[ChannelRule, Callable[[_Cutting, Any, Integers, Tensors], tuple[Operation, Tensors]]] = {
     "convolved": _Cutting.convolution,
     "appended": _Cutting.appended,
+    "moved": _Cutting.moved,
 }

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from prunus.arrays import Bools, Doubles, Floats
-from prunus.graph.operations import Conv, Graph, Operation, Shape
+from prunus.graph.operations import ChannelRule, Conv, Graph, Operation, Shape
 from prunus.graph.shapes import value_shapes
 
 Tensors = Mapping[str, Doubles]  # by role: (D, ...)
@@ -49,6 +49,10 @@ class GraphNetwork:
     def shapes(self) -> list[Shape]:
         """Return the shape of every value, the image first."""
         return value_shapes(self.graph, self.image_size)
+
+    def rule(self, node: Node) -> ChannelRule:
+        """Return how channels flow through a node."""
+        return node.operation.rule([self.shapes[value] for value in node.operation.inputs])
 
     def domain_tensors(self, domain: int, number: int) -> dict[str, Doubles | Floats]:
         """Return the tensors of one node for one domain; kernels that it does not use are zeros."""

@@ -45,9 +45,7 @@ class View:
 
 def _are_all(positions: Tensor, count: int) -> bool:
     """Return whether positions are those of all of so many numbers, each once."""
-    found = torch.zeros(count, dtype=torch.bool)
-    found[positions.flatten()] = True
-    return positions.numel() == count and bool(found.all())
+    return positions.numel() == count and torch.equal(positions.flatten().sort().values, torch.arange(count))
 
 
 def pixels_of(positions: Tensor, axis: int, shape: Shape) -> Tensor | None:

@@ -71,7 +71,7 @@ class SwitchLayout:
 
     @property
     def sizes(self) -> list[int]:
-        """Count the switches of every convolution."""
+        """Count the switches of every layer, in their order."""
         return [prod(self.shape(conv)) for conv in self.convs]
 
     @property
@@ -92,6 +92,10 @@ class SwitchLayout:
             conv.name: self._widened(conv, piece.reshape(*piece.shape[:-1], *shape))
             for conv, piece, shape in zip(self.convs, pieces, shapes, strict=True)
         }
+
+    def factors(self, row_M: Tensor) -> dict[str, Tensor]:
+        """View a flat row as what the weights of each convolution are multiplied by; all others stay as they are."""
+        return self.views(row_M)
 
     def _widened(self, conv: ConvShape, view: Tensor) -> Tensor:
         """Repeat switches for each of their inputs, unless they broadcast to all inputs by themselves."""
@@ -141,11 +145,11 @@ class SwitchLayout:
 
     def touching(self, kernels: Mapping[str, Tensor]) -> Tensor:
         """Return the switches that control any of some kernels: convolution -> (O, I) booleans becomes a flat row."""
-        return torch.cat([self.sums(conv, kernels[conv.name].long()).flatten() > 0 for conv in self.convs])
+        return self.totals({name: kernels_OI.long() for name, kernels_OI in kernels.items()}) > 0
 
-    def num_kernels(self, conv: ConvShape) -> Tensor:
-        """Count the kernels of each switch of a convolution."""
-        return self.sums(conv, torch.ones(conv.out_channels, conv.in_channels, dtype=torch.long))
+    def totals(self, kernels: Mapping[str, Tensor]) -> Tensor:
+        """Sum numbers by kernel over the kernels of each switch: convolution -> (..., O, I) becomes a flat row."""
+        return torch.cat([self.sums(conv, kernels[conv.name]).flatten(-2) for conv in self.convs], -1)
 
     def _over_root(self, conv: ConvShape, sums: Tensor) -> Tensor:
         outputs, inputs = BLOCKS[self.granularity](conv.weight_shape)

@@ -32,7 +32,7 @@ class PooledSwitches(Switches):
         score_M, open_M = self.scores_DM[domain], self.open_DM[domain]
         on_M = open_M & ((score_M > self.threshold) | self.fixed_DM[domain])
         # the bracket is exactly 0: closed switches pass no gradient on
-        return self.layout.views(on_M.to(score_M.dtype) + (score_M - score_M.detach()) * open_M)
+        return self.layout.factors(on_M.to(score_M.dtype) + (score_M - score_M.detach()) * open_M)
 
     @override
     def masks(self) -> Tensor:

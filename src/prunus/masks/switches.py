@@ -37,8 +37,8 @@ class Switches(Adapter):
         return {f"{name}.weight": weight * like_weight(bits[name], weight) for name, weight in weights.items()}
 
     def bits(self, domain: int) -> dict[str, Tensor]:
-        """Return a domain's switches by convolution as 0 and 1, with gradients to the scores."""
-        return self.layout.views(binarize(self.scores_DM[domain], self.threshold))
+        """Return what a domain's weights are multiplied by, by convolution, with gradients to the scores."""
+        return self.layout.factors(binarize(self.scores_DM[domain], self.threshold))
 
     def masks(self) -> Tensor:
         """Return all switches, detached: (D, M) booleans."""

@@ -1,10 +1,12 @@
 """Count the costs of a model file from its packed masks, which is fast for a thousand domains too."""
 
 from collections import Counter
+from collections.abc import Mapping
 from math import prod
 
 from prunus.bundle.bundle import Bundle
-from prunus.granularity import block_grid
+from prunus.granularity import CHANNEL, block_grid
+from prunus.graph.channels import HELD, find_units
 from prunus.graph.operations import Attention, Conv
 from prunus.measure.cost import CostReport, DomainCost, count_packed_layer
 
@@ -24,21 +26,40 @@ def bundle_costs(bundle: Bundle, has_switches: bool = True, granularity: str = "
     switches = _num_switches(bundle, granularity) if has_switches else 0
     bits = _bits(bundle)
     own = tuple(DomainCost(switches, bits[f"norm/{name}"] + bits[f"head/{name}"]) for name in bundle.domains)
-    return CostReport(bundle.domains, layers, own, side_bits=bits["shared"], product_macs=_product_macs(bundle))
-
-
-def _product_macs(bundle: Bundle) -> int:
-    manifest = bundle.manifest
-    return sum(
-        operation.macs([manifest.shapes[value] for value in operation.inputs])
-        for operation in manifest.graph
-        if isinstance(operation, Attention)
+    product_macs, removed = _product_macs(bundle)
+    return CostReport(
+        bundle.domains, layers, own, side_bits=bits["shared"], product_macs=product_macs, removed_macs=removed
     )
+
+
+def _product_macs(bundle: Bundle) -> tuple[int, int]:
+    """Count the MACs of attention: those of the heads that are left, and those of heads that were removed."""
+    manifest = bundle.manifest
+    left = removed = 0
+    for operation in manifest.graph:
+        if isinstance(operation, Attention):
+            macs = operation.macs([manifest.shapes[value] for value in operation.inputs])
+            left += macs
+            removed += macs // operation.heads * ((operation.was or operation.heads) - operation.heads)
+    return left, removed
 
 
 def _num_switches(bundle: Bundle, granularity: str) -> int:
     convs = {op.layer: op for op in bundle.manifest.graph if isinstance(op, Conv)}
+    if granularity == CHANNEL:
+        return _num_channels(bundle, convs)
     return sum(prod(block_grid(granularity, (*(op.was or op.channels), *op.kernel))) for op in convs.values())
+
+
+def _num_channels(bundle: Bundle, convs: Mapping[str, Conv]) -> int:
+    """Count the channels that could be removed before pruning; those of a layer have equally many rows."""
+    units = find_units(bundle.manifest.graph, bundle.manifest.image_size)
+    total = 0
+    for layer, count in units.sizes.items():
+        rows = int((units.outputs[layer] != HELD).sum())
+        was = (convs[layer].was or convs[layer].channels)[0]
+        total += count + (was - len(units.outputs[layer])) * count // rows
+    return total
 
 
 def _bits(bundle: Bundle) -> Counter[str]:

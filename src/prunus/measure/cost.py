@@ -65,6 +65,7 @@ class CostReport:
         shared_bits: of convolution weights beside the backbone's that all domains share.
         side_bits: of everything else that all domains share, such as the backbone's biases.
         product_macs: of products of values with each other, as in attention, which every domain computes in full.
+        removed_macs: of such products that the backbone has and the model does not: those of removed heads.
     """
 
     domains: tuple[str, ...]
@@ -73,6 +74,7 @@ class CostReport:
     shared_bits: int = 0
     side_bits: int = 0
     product_macs: int = 0
+    removed_macs: int = 0
 
     def num_kernels(self) -> int:
         """Count the kernels of the backbone."""
@@ -109,7 +111,7 @@ class CostReport:
     def dense_macs(self) -> int:
         """Count the backbone's multiply-accumulates for one image."""
         kernels = sum(layer.num_kernels * layer.kernel_area * layer.positions for layer in self.layers)
-        return kernels + self.product_macs
+        return kernels + self.product_macs + self.removed_macs
 
     def macs_ratio(self, domain: str) -> float:
         """Divide a domain's MACs by the backbone's."""

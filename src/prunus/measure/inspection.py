@@ -155,7 +155,9 @@ def inspect_file(path: Path) -> Inspection:
 
 def bundle_sharing(bundle: Bundle) -> dict[str, dict[str, float]]:
     """Return for every pair of domains kernels both use / kernels either uses."""
-    both_DD = np.sum([count_shared(bundle.packed_masks(layer)) for layer in bundle.manifest.convs], axis=0)
+    both_DD = np.zeros((len(bundle.domains), len(bundle.domains)), np.int64)
+    for layer in bundle.manifest.convs:  # one after the other: thousands of layers and domains would fill the memory
+        both_DD += count_shared(bundle.packed_masks(layer))
     return by_domain(bundle.domains, sharing_of(both_DD))
 
 

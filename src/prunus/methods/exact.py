@@ -13,8 +13,9 @@ from pydantic import Field
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.granularity import Granularity
+from prunus.lowering.channel_switches import network_layout
 from prunus.masks.adapter import Adapter
-from prunus.masks.gated_norms import GatedNorms, gated_layout
+from prunus.masks.gated_norms import GatedNorms
 from prunus.masks.layer_copies import SharedConvolutions
 from prunus.masks.pool import PooledSwitches
 from prunus.methods.method import Method
@@ -25,8 +26,8 @@ class Options(Settings):
 
     granularity: Granularity = Field(
         default="auto",
-        description="unit of a switch: kernel, 1x4, filter or input_channel; auto: 1x4 if most weights are in linear "
-        "layers, else kernel",
+        description="unit of a switch: kernel, 1x4, filter, input_channel or channel; auto: 1x4 if most weights are in "
+        "linear layers, else kernel",
     )
     weights: Literal["trained", "frozen"] = Field(
         default="trained", description="trained: all domains train one copy of the kernels; frozen: the backbone's"
@@ -36,7 +37,7 @@ class Options(Settings):
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Share trained kernels, switch them per domain inside a pool, and add norms per domain."""
-    layout = gated_layout(backbone, options.granularity)
+    layout = network_layout(backbone, options.granularity)
     pool = PooledSwitches(layout, len(classes))
     norms = GatedNorms(backbone.network, len(classes), pool)
     if options.weights == "frozen":

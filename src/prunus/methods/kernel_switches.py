@@ -12,8 +12,9 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from prunus.backbone.zoo import Backbone
 from prunus.config import Settings
 from prunus.granularity import Granularity
+from prunus.lowering.channel_switches import network_layout
 from prunus.masks.adapter import Adapter
-from prunus.masks.gated_norms import GatedNorms, gated_layout
+from prunus.masks.gated_norms import GatedNorms
 from prunus.masks.switches import Switches
 from prunus.methods.method import Method
 
@@ -23,8 +24,8 @@ class Options(Settings):
 
     granularity: Granularity = Field(
         default="auto",
-        description="unit of a switch: kernel, 1x4, filter or input_channel; auto: 1x4 if most weights are in linear "
-        "layers, else kernel",
+        description="unit of a switch: kernel, 1x4, filter, input_channel or channel; auto: 1x4 if most weights are in "
+        "linear layers, else kernel",
     )
     budget_per: Literal["network", "layer", "macs"] = Field(
         default="network",
@@ -39,7 +40,7 @@ class Options(Settings):
 
 def build(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Multiply each unit by its switch, and add norms per domain."""
-    switches = Switches(gated_layout(backbone, options.granularity), len(classes))
+    switches = Switches(network_layout(backbone, options.granularity), len(classes))
     return [switches, GatedNorms(backbone.network, len(classes), switches)]
 
 

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -16,8 +17,9 @@ from prunus.budgets.switch_costs import switch_costs
 from prunus.checkpoints.checkpoint import Identity, Position
 from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.config import Budget, Recipe
-from prunus.errors import BackboneError, RecipeError
+from prunus.errors import BackboneError, BundleError, RecipeError
 from prunus.granularity import unit_name
+from prunus.lowering.computed_macs import computed
 from prunus.lowering.pack import Description, lower
 from prunus.masks.layer_copies import DomainNorms
 from prunus.masks.network import MultiDomainNet
@@ -41,9 +43,18 @@ def make_keeper(
     options = choose_method(identity.recipe).options
     if not isinstance(options, Options) or net.switches is None:
         return None
+    backbone = as_computed(net, backbone)
     smallest = partial(_smallest, with_own_norms(net), backbone, identity, options)
     refuse_unreachable(smallest, identity.recipe.budget, dense_costs(backbone))
     return _keeper(net, backbone, identity, options, processes)
+
+
+def as_computed(net: MultiDomainNet, backbone: Backbone) -> Backbone:
+    """Return the backbone with the MACs that its model file computes; unchanged where no file can hold the network."""
+    try:
+        return replace(backbone, probe=computed(lower(net), backbone.probe))
+    except (BackboneError, BundleError):
+        return backbone
 
 
 def make_growth_keeper(

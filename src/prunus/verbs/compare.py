@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +38,7 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
     seeds: Sequence[int] = (),
     jobs: int = 1,
     progress: bool | None = None,
+    seconds: float = math.inf,
     *,
     backbone: nn.Module | None = None,
     domains: Domains | None = None,
@@ -53,10 +56,12 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
         seeds: train everything once per seed; the numbers of a row are means, and its `spread` standard deviations.
         jobs: training runs at a time; more than one run in processes of their own.
         progress: as in `train`.
+        seconds: after so many no training run begins; if some are left, TrainingInterrupted is raised.
         backbone: as in `train`; with one job only, as domains and a transform.
         domains: as in `train`.
         transform: as in `train`.
     """
+    until = time.monotonic() + seconds
     own = Own(backbone, domains, transform)
     folder = as_path(out, "the folder of a comparison")
     if folder.is_file():
@@ -78,8 +83,8 @@ def compare(  # noqa: PLR0913, PLR0917  # what to compare, and how to train
 
         trials = Trials(entries, folder, split, device, use_cache, REQUIRED)
         if jobs == 1:
-            trials.run(local_executor(jobs), watch_with_progress(observers, progress), report)
+            trials.run(local_executor(jobs, until), watch_with_progress(observers, progress), report)
             return comparisons[-1]
         with trials_with_progress(observers, progress) as shown:
-            trials.run(local_executor(jobs), shown.watch, report)
+            trials.run(local_executor(jobs, until), shown.watch, report)
         return comparisons[-1]

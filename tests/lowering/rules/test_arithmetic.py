@@ -21,6 +21,11 @@ def _numbers(m: OddNetwork, x: Tensor) -> Tensor:
     return mean(3.0 - (m.a(x) * m.scale.reshape(1, -1, 1, 1) + 1) * 0.5 * x.size(2))
 
 
+def _product_and_sum(m: OddNetwork, x: Tensor) -> Tensor:
+    scale = m.scale.reshape(1, -1, 1, 1)
+    return mean(m.act(torch.addcmul(2 * scale, scale, m.a(x))))
+
+
 def _gate(m: OddNetwork, x: Tensor) -> Tensor:
     y = m.a(x)
     return mean(torch.sigmoid(m.c(y.mean((2, 3), keepdim=True))) * y)
@@ -37,6 +42,7 @@ CASES: dict[str, tuple[Run, str]] = {
     "a difference": (lambda m, x: mean(m.act(m.a(x)) - m.c(m.a(x))), "conv conv conv mean"),
     "a number minus a value": (lambda m, x: mean(m.act(2.0 - m.a(x))), "conv mean"),
     "a value minus a number": (lambda m, x: mean(m.act(m.a(x) - 0.25)), "conv mean"),
+    "a product and a sum at once": (_product_and_sum, "conv mean"),
     "one pixel for all, on the left": (_gate, "conv mean conv mul mean"),
     "flattened pixels": (lambda m, x: m.c(m.a(x)).flatten(start_dim=1), "conv conv"),
     "viewed pixels": (_viewed, "conv conv"),

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from prunus.errors import BackboneError
 from prunus.graph.operations import Conv
+from prunus.graph.shapes import value_shapes
 from prunus.lowering.build import build_graph
 from tests.lowering.test_build import assert_same
 from tests.makers.masked_networks import tiny_net
@@ -78,3 +79,26 @@ def test_norms_of_features_are_lowered_and_norms_over_pixels_refused() -> None:
     pixels = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.LayerNorm([4, 8, 8]), nn.Flatten())
     with pytest.raises(BackboneError, match=r"layer '1' \(LayerNorm\)"):
         build_graph(tiny_net(pixels)[1])
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_a_group_norm_is_a_layer_norm_of_groups(groups: int) -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 6, 3), nn.GroupNorm(groups, 6), nn.ReLU(), nn.Conv2d(6, 4, 3))
+    _, net = tiny_net(nn.Sequential(layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), 8)
+    with torch.no_grad():
+        for tensor in net.tensors("b").values():
+            if tensor.is_floating_point() and tensor.ndim == 1:
+                tensor.uniform_(0.5, 2.0)
+    network = build_graph(net)
+    assert_same(net, network)
+    (norm,) = (number for number, operation in enumerate(network.graph) if operation.op == "layer_norm")
+    assert value_shapes(network.graph, 8)[norm + 1] == (6 * 36 // groups, 1, groups)
+
+
+def test_a_group_norm_of_too_many_numbers_is_refused() -> None:
+    _, net = tiny_net(
+        nn.Sequential(nn.Conv2d(3, 40, 1), nn.GroupNorm(1, 40), nn.AdaptiveAvgPool2d(1), nn.Flatten()), 64
+    )
+    with pytest.raises(BackboneError, match=r"layer '1' \(GroupNorm\)"):
+        build_graph(net)

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from prunus.errors import BackboneError
 from prunus.lowering.build import build_graph
 from tests.lowering.test_build import assert_same
 from tests.makers.masked_networks import tiny_net
@@ -19,6 +20,7 @@ MOVES: dict[str, tuple[Callable[[Tensor], Tensor], list[str]]] = {
     "one pixel": (lambda x: x[:, :, 3, 5], ["rearrange"]),
     "shuffled": (lambda x: F.pixel_shuffle(x, 2).mean((2, 3)), ["rearrange", "mean"]),
     "rolled": (lambda x: x.roll((1, 2), (2, 3))[:, :, 0, 0], ["rearrange"]),
+    "enlarged": (lambda x: F.interpolate(x, scale_factor=2)[:, :, 3:9].mean((2, 3)), ["rearrange", "mean"]),
     "split and joined": (lambda x: torch.cat(torch.split(x, [2, 6], 1)[::-1], 1).mean((2, 3)), []),
 }
 
@@ -66,3 +68,9 @@ def test_channels_in_the_last_axis_need_no_move() -> None:
     network = build_graph(net)
     assert_same(net, network)
     assert [operation.op for operation in network.graph] == ["conv", "conv", "mean"]
+
+
+def test_pixels_that_are_mixed_are_refused() -> None:
+    _, net = tiny_net(Moved(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear").mean((2, 3))))
+    with pytest.raises(BackboneError, match="interpolate"):
+        build_graph(net)

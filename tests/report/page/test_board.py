@@ -12,7 +12,7 @@ from prunus.report.page.board import Board, make_boards
 from prunus.report.page.run import ReportedRun
 from tests.makers.run_folders import results
 
-COMPARED = Path(__file__).parents[3] / "docs" / "results" / "compare" / "comparison.json"
+COMPARED = Path(__file__).parents[3] / "docs" / "results" / "compare15" / "comparison.json"
 
 
 def _run(name: str, *arguments: object, recipe: dict[str, str] | None = None, **more: object) -> ReportedRun:
@@ -34,7 +34,10 @@ def test_the_front_holds_what_nothing_beats_in_one_without_losing_in_the_other()
 
 
 def test_the_table_is_the_one_that_the_comparison_wrote() -> None:
-    compared = Comparison.model_validate_json(COMPARED.read_bytes())
+    stored = Comparison.model_validate_json(COMPARED.read_bytes())
+    rows = [row for row in stored.rows if "sharing=" not in row.name]  # settings that the made results do not hold
+    assert len(rows) == len(stored.rows) - 1
+    compared = stored.model_copy(update={"rows": rows})
     runs = []
     for row in compared.rows:
         content = results(row.method, row.budget, row.accuracies, (row.params_ratio, row.macs_ratio), union=row.union)

@@ -34,8 +34,9 @@ ActivationName = Literal[
 ]
 
 # how the channels of a result come from those of the inputs: each from the same channel of every input, from all
-# channels of the input, from a convolution's kernels, one input after the other, or followed by channels of zeros
-ChannelRule = Literal["channelwise", "mixed", "convolved", "joined", "appended"]
+# channels of the input, from a convolution's kernels, one input after the other, followed by channels of zeros, from
+# the heads of an attention, or from the same channel with its pixels in another order
+ChannelRule = Literal["channelwise", "mixed", "convolved", "joined", "appended", "attended", "moved"]
 
 
 class Operation(BaseModel):
@@ -60,6 +61,10 @@ class Operation(BaseModel):
         if any(shape != inputs[0] for shape in inputs):
             raise BundleError(f"joins values of different shapes: {list(inputs)}")
         return inputs[0]
+
+    def rule(self, inputs: Sequence[Shape]) -> ChannelRule:
+        """Return how channels flow through it from inputs of these shapes."""
+        return self.channel_rule
 
     def keeps_constants(self) -> bool:
         """Return whether channels that are the same at every pixel stay so; if not, only channels of zeros do."""

@@ -13,7 +13,7 @@ from typing_extensions import override
 from prunus.arrays import Integers
 from prunus.errors import BundleError
 from prunus.graph.limits import MAX_NUMBERS, MAX_SIDE, MAX_WINDOW_NUMBERS
-from prunus.graph.operations.base import Amount, Operation, Pair, Shape, Side, Value
+from prunus.graph.operations.base import Amount, ChannelRule, Operation, Pair, Shape, Side, Value
 
 Position = Annotated[int, Field(ge=0, le=MAX_NUMBERS)]
 Length = Annotated[int, Field(ge=1, le=MAX_NUMBERS)]
@@ -82,6 +82,19 @@ class Rearrange(Operation):
             raise BundleError(f"reads number {last} of its input {inputs[0]}")
         return self.target
 
+    @override
+    def rule(self, inputs: Sequence[Shape]) -> ChannelRule:
+        channels, height, width = inputs[0]
+        beside = sum((size - 1) * stride for size, stride in zip(self.sizes[1:], self.strides[1:], strict=True))
+        stays = self.offset + beside < height * width and self.target[0] == self.sizes[0] == channels
+        return "moved" if stays and self.strides[0] == height * width else "mixed"
+
+    @override
+    def on_uniform_images(self) -> Rearrange:
+        channels = self.target[0]
+        update = {"target": (channels, 1, 1), "sizes": (channels,), "strides": (1,), "offset": 0}
+        return self.model_copy(update=update)
+
 
 class Attention(Operation):
     """Weighted means of pixels: softmax(scale * q k + bias) v, for every head by itself.
@@ -96,6 +109,7 @@ class Attention(Operation):
 
     Args:
         pairs: the pixels of a window in q and in k that the bias (heads, q, k) is for; None without a bias.
+        was: the heads before pruning, if there were more.
     """
 
     op: Literal["attention"]
@@ -110,6 +124,7 @@ class Attention(Operation):
     every: Pair = (1, 1)
     shift: tuple[Amount, Amount] = (0, 0)
     apart: float = 0.0
+    was: Side | None = None
 
     @override
     def tensors(self, channels: int) -> dict[str, tuple[int, ...]]:
@@ -137,6 +152,34 @@ class Attention(Operation):
         if pairs[0] * pairs[1] > MAX_NUMBERS or self.heads * height * width * pairs[1] > MAX_WINDOW_NUMBERS:
             raise BundleError(f"compares {pairs[0]} with {pairs[1]} pixels in {self.heads} heads")
         return result
+
+    @override
+    def rule(self, inputs: Sequence[Shape]) -> ChannelRule:
+        return "attended" if self._has_whole_heads([shape[0] for shape in inputs]) else "mixed"
+
+    @override
+    def on_uniform_images(self) -> Attention:
+        update = {"pairs": None if self.pairs is None else (1, 1), "window": None}
+        return self.model_copy(update=update)
+
+    def head_channels(self, position: int) -> Integers:
+        """Return the channels of each head in q, k or v: (heads, channels of a head)."""
+        dim = self.dims[1] if position == 2 else self.dims[0]
+        channels: Integers = (
+            self.first[position] + self.step[position] * np.arange(self.heads)[:, None] + np.arange(dim)
+        )
+        return channels
+
+    def _has_whole_heads(self, counts: Sequence[int]) -> bool:
+        """Return whether any heads can be removed with all their channels, and the others stay equally far apart.
+
+        That is so where the heads of q, of k and of v follow each other without a gap, and where each head has its
+        channels of q, k and v side by side and nothing is between two heads.
+        """
+        dims = (self.dims[0], self.dims[0], self.dims[1])
+        if all(step == dim for step, dim in zip(self.step, dims, strict=True)):
+            return True
+        return len(set(self.inputs)) == 1 and set(self.step) == {sum(dims)} and self.heads * sum(dims) == counts[0]
 
     def macs(self, inputs: Sequence[Shape]) -> int:
         """Count the multiply-accumulates of both products: of queries with keys, and of their weights with values."""

@@ -152,6 +152,23 @@ def divide(builder: GraphBuilder, node: fx.Node) -> View | Scores | None:
     return _with_constant(builder, node, names[0], inverses, "scale")
 
 
+def add_product(builder: GraphBuilder, node: fx.Node) -> View | None:
+    """Multiply a value by a constant and add another, as torch's `addcmul` does."""
+    if len(node.args) != 3 or node.kwargs:
+        return None
+    names = [str(getattr(arg, "name", "")) for arg in node.args]
+    values = [name for name in names if name in builder.values]
+    if len(values) != 1 or names[0] in values:
+        return None
+    factor = next(name for name in names[1:] if name not in values)
+    if builder.traced.shapes[node.name] != (shape := builder.traced.shapes[values[0]]):
+        return None
+    view = builder.whole(values[0])
+    for name, role in ((factor, "scale"), (names[0], "bias")):
+        view = View(_changed(builder, view, shape, builder.constants[name], role), view.positions)
+    return view
+
+
 def negate(builder: GraphBuilder, node: fx.Node) -> View | Scores | None:
     """Change the sign of a value."""
     return _with_constant(builder, node, builder.first(node), [-1.0] * len(builder.domains), "scale")

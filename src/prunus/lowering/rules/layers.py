@@ -1,13 +1,15 @@
 """Convolutions, linear layers and norms as operations of a graph."""
 
 import numpy as np
+import torch
 from torch import fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from prunus.graph.limits import MAX_SIDE
 from prunus.graph.operations import Conv, LayerNorm, Pads
 from prunus.lowering.builder import GraphBuilder
 from prunus.lowering.rules.activations import layer_activation
-from prunus.lowering.views import View
+from prunus.lowering.views import View, in_order
 
 
 def convolution(builder: GraphBuilder, node: fx.Node) -> int | None:
@@ -86,3 +88,22 @@ def layer_norm(builder: GraphBuilder, node: fx.Node) -> View | None:
         return builder.add(LayerNorm(op="layer_norm", inputs=(value,), eps=norm.eps), tensors)
 
     return builder.along(builder.first(node), axis, make)
+
+
+def group_norm(builder: GraphBuilder, node: fx.Node) -> View | None:
+    """Add a group norm as a layer norm whose pixels are the groups, each with all its numbers as channels."""
+    name, norm, shape = str(node.target), builder.traced.layer(node), builder.shape(node)
+    assert isinstance(norm, nn.GroupNorm)
+    activation = layer_activation(getattr(norm, "act", nn.Identity()))
+    view = builder.view(builder.first(node))
+    columns = view.over(shape).reshape(norm.num_groups, -1).T
+    numbers, groups = columns.shape
+    if activation is None or numbers > MAX_SIDE:
+        return None
+    value = builder.copied(View(view.value, columns), columns.shape, (numbers, 1, groups))
+    value = builder.add(LayerNorm(op="layer_norm", inputs=(value,), eps=norm.eps))
+    back = torch.arange(numbers * groups).reshape(numbers, groups).T.reshape(shape)
+    builder.values[node.name] = View(value, in_order(back))
+    tensors = {"scale": builder.tensors(f"{name}.weight"), "bias": builder.tensors(f"{name}.bias")}
+    present = {role: tensor for role, tensor in tensors.items() if tensor is not None}
+    return builder.along(node.name, 1, lambda normed: builder.activate(normed, activation, present))

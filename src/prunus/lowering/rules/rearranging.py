@@ -1,13 +1,15 @@
 """Calls that only move numbers: they change which numbers a tensor shows, and add nothing to a graph."""
 
 import operator
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from prunus.lowering.builder import GraphBuilder, Rule, called
+from prunus.lowering.builder import GraphBuilder, Rule, Scores, called
 from prunus.lowering.rules.activations import Key
 from prunus.lowering.views import View, in_order
 
@@ -35,29 +37,49 @@ MOVES: tuple[Key, ...] = (
 )
 
 
-def reshape(builder: GraphBuilder, node: fx.Node) -> View | None:
+def reshape(builder: GraphBuilder, node: fx.Node) -> View | Scores | None:
     """Return a view in another shape."""
     name = builder.first(node)
     view = builder.values[name]
+    if isinstance(view, Scores):
+        return _reshaped_scores(view, builder.traced.shapes[name], builder.traced.shapes[node.name])
     if not isinstance(view, View) or getattr(node.args[0], "name", "") != name:
         return None
     positions = None if view.positions is None else view.positions.reshape(builder.traced.shapes[node.name])
     return View(view.value, positions, view.factor)
 
 
+def _reshaped_scores(scores: Scores, before: Sequence[int], after: Sequence[int]) -> Scores | None:
+    """Split or join windows and heads, as networks do that add a bias by window and another by head."""
+    if tuple(before[-2:]) != tuple(after[-2:]):
+        return None
+    bias = None if scores.bias is None else tuple(b.expand(*before).reshape(*after) for b in scores.bias)
+    return replace(scores, bias=bias)
+
+
 def move(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None:
     """Let torch move the positions of a view's numbers."""
+    return _moved(builder, node, torch.int64)
+
+
+def enlarge(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None:
+    """Repeat pixels; torch only does that with floating-point numbers."""
+    mode = builder.settings(node, ("size", "scale_factor", "mode")).get("mode", "nearest")
+    return _moved(builder, node, torch.float64) if mode in ("nearest", "nearest-exact") else None
+
+
+def _moved(builder: GraphBuilder, node: fx.Node, dtype: torch.dtype) -> View | tuple[View, ...] | None:
     name = builder.first(node)
     view = builder.values[name]
     if not isinstance(view, View):
         return None
-    positions = view.over(builder.traced.shapes[name])
+    positions = view.over(builder.traced.shapes[name]).to(dtype)
     args, kwargs = builder.arguments(node, 0)
     args, kwargs = fx.node.map_arg((args, kwargs), lambda read: positions if read.name == name else read)
     result = called(builder.traced, node)(*args, **kwargs)
     if isinstance(result, Tensor):
-        return _shown(builder, view, result)
-    return tuple(_shown(builder, view, part) for part in result)
+        return _shown(builder, view, result.long())
+    return tuple(_shown(builder, view, part.long()) for part in result)
 
 
 def _shown(builder: GraphBuilder, view: View, positions: Tensor) -> View:
@@ -76,5 +98,6 @@ def item(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None
 REARRANGING: dict[Key, Rule] = {
     **dict.fromkeys(RESHAPES, reshape),
     **dict.fromkeys(MOVES, move),
+    **dict.fromkeys((nn.Upsample, F.interpolate), enlarge),
     operator.getitem: item,
 }

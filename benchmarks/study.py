@@ -1,0 +1,164 @@
+"""Train and measure the runs that test the claims of the paper, on nine domains; docs/study.md shows them.
+
+    python -m benchmarks.study DATA [--device cuda] [--seconds N] [--only NAME] [--list]
+    python -m benchmarks.study_page
+
+DATA holds one folder or zip file per domain. Every finished run is a JSON file in --out. Runs that have one are not
+trained again, so the command can be stopped and called again at any time. With --seconds it begins no run that would
+end later. All runs share one process, and images are decoded once. Run folders are removed unless --keep is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import shutil
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+from pydantic import JsonValue
+
+import prunus
+from benchmarks.study_grid import EPOCHS, GRID, planned, recipe_of
+from benchmarks.study_results import RESULTS, StudyRun, file_of, read_runs, write_run
+from prunus.config import Recipe
+from prunus.data.layouts import open_domain
+from prunus.timing.machine import describe_machine
+from prunus.training.run import train_or_continue
+
+
+def measure(name: str, recipe: Recipe, folder: Path, device: str) -> StudyRun:
+    """Train and measure one run."""
+    row = GRID[name]
+    began = time.monotonic()
+    train_or_continue(recipe, folder, device=device)
+    trained = time.monotonic()
+    found = prunus.evaluate(folder, split=row.split, device=device)
+    assert found.sparsity is not None
+    assert found.params_ratio_with_source is not None
+    return StudyRun(
+        name=name,
+        seed=recipe.seed,
+        split=row.split,
+        method=found.method,
+        budget=found.budget,
+        recipe=portable(recipe),
+        versions=versions(),
+        machine=torch.cuda.get_device_name() if device == "cuda" else describe_machine(),
+        seconds=round(trained - began, 1),
+        measuring_seconds=round(time.monotonic() - trained, 1),
+        train_images=train_images(recipe),
+        images=found.images,
+        accuracies=found.accuracies,
+        mean_accuracy=found.mean_accuracy,
+        union=found.union,
+        intersection=found.intersection,
+        sparsity=found.sparsity,
+        usage={domain: result.usage for domain, result in found.domains.items()},
+        domain_macs_ratio={domain: result.macs_ratio for domain, result in found.domains.items()},
+        macs_ratio=found.macs_ratio,
+        params_ratio=found.params_ratio,
+        params_ratio_with_source=found.params_ratio_with_source,
+        stored_bytes=found.stored_bytes,
+        model_bytes=found.model_bytes,
+        dense_bytes=found.dense_bytes,
+        budget_kept=found.budget_kept,
+    )
+
+
+def portable(recipe: Recipe) -> dict[str, JsonValue]:
+    """Return a recipe without the folders of this machine."""
+    content: dict[str, JsonValue] = recipe.model_dump(mode="json", exclude={"domains"})
+    content["domains"] = [
+        choice.model_dump(mode="json") | {"path": Path(choice.path).name} for choice in recipe.domains
+    ]
+    return content
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    found = {"prunus": prunus.__version__, "torch": torch.__version__}
+    try:
+        return found | {"numpy": version("numpy")}
+    except PackageNotFoundError:
+        return found
+
+
+def train_images(recipe: Recipe) -> dict[str, int]:
+    """Count the images that every domain is trained on."""
+    parts = recipe.training.splits.split("+")
+    opened = [open_domain(choice, recipe.training.validation_share) for choice in recipe.domains]
+    return {domain.name: sum(len(domain.split(part)) for part in parts) for domain in opened}
+
+
+def forget(folder: Path) -> None:
+    """Remove a run folder, and give the memory of its tensors back to the device."""
+    shutil.rmtree(folder, ignore_errors=True)
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def seconds_per_epoch(run: StudyRun) -> float:
+    """Return the time that a run took, by which the next one is planned."""
+    training = run.recipe["training"]
+    assert isinstance(training, dict)
+    return (run.seconds + run.measuring_seconds) / int(str(training["epochs"]))
+
+
+def find_domains(data: Path) -> list[Path]:
+    """Return the domains of a folder, in order."""
+    found = sorted(path for path in data.iterdir() if path.suffix == ".zip" or path.is_dir())
+    if not found:
+        raise SystemExit(f"{data} holds no domains; name the folder of the zip files or class folders")
+    return found
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--backbone", default="wrn28_4")
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no run that would end later")
+    parser.add_argument("--only", choices=GRID, metavar="NAME", help="only this row of the grid")
+    parser.add_argument("--list", action="store_true", help="print the runs and which are finished, and stop")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--runs", type=Path, default=Path("runs/study"))
+    parser.add_argument("--keep", action="store_true", help="keep the run folders")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train what is missing."""
+    options = make_parser().parse_args(arguments)
+    began = time.monotonic()
+    domains = find_domains(options.data)
+    chosen = [(name, seed) for name, seed in planned() if options.only in (None, name)]
+    per_epoch = max(map(seconds_per_epoch, read_runs(options.out).values()), default=0.0)
+    for number, (name, seed) in enumerate(chosen, 1):
+        is_done = (options.out / file_of(name, seed)).exists()
+        recipe = recipe_of(GRID[name], seed, domains, options.backbone, options.epochs)
+        epochs = recipe.training.num_epochs
+        title = f"{number}/{len(chosen)} {name} seed {seed}"
+        if options.list:
+            print(f"{title}: {recipe.training.splits}, {epochs} epochs{', finished' if is_done else ''}")
+            continue
+        elapsed = time.monotonic() - began
+        if is_done or elapsed + per_epoch * epochs > options.seconds:
+            continue
+        folder = options.runs / f"{name}-{seed}"
+        run = measure(name, recipe, folder, options.device)
+        write_run(options.out, run)
+        if not options.keep:
+            forget(folder)
+        seconds = time.monotonic() - began - elapsed
+        per_epoch = max(per_epoch, seconds_per_epoch(run))
+        print(f"{title}: {run.mean_accuracy:.4f}, union {run.union:.3f}, {seconds:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

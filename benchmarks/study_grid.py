@@ -1,0 +1,144 @@
+"""The grid of the study: which runs test the claims of the paper, most informative first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import prunus
+from prunus.config import Recipe
+
+SOURCE = "tiny_imagenet"  # the domain that the backbone was pretrained on
+EPOCHS = 20
+LONG = 3  # times as many, as a check on the schedule
+# The paper's schedule and order of the domains. Its rates belong to sixty times as many steps, so these are higher.
+PAPER = {"batch_size": 64, "lr": 0.01, "weight_lr": 0.01, "switch_lr": 2e-4, "dual_rate": 0.5}
+OURS = {"batch_size": 64, "lr": 0.01, "weight_lr": 0.04, "switch_lr": 1e-4}
+THREE = (0, 1, 2)
+ONE = (0,)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the grid.
+
+    Args:
+        training: changes of the training settings.
+        choice: other changes of the recipe.
+        seeds: it is trained once with each.
+        split: "test" after training on the training and validation images; "validation" as in the paper's ablations.
+        source_apart: whether the unpruned backbone serves the source, as in the paper.
+        epochs: times the usual length.
+    """
+
+    method: str
+    budget: float | None = None
+    training: Mapping[str, object] = field(default_factory=dict)
+    choice: Mapping[str, object] = field(default_factory=dict)
+    seeds: tuple[int, ...] = THREE
+    split: str = "test"
+    source_apart: bool = False
+    epochs: int = 1
+
+
+def _ablation(
+    method: str, budget: float, choice: Mapping[str, object] = MappingProxyType({}), **training: object
+) -> Row:
+    """Return a row of one seed, measured on validation images."""
+    return Row(method, budget, training, choice, ONE, "validation")
+
+
+def _name(method: str, budget: float) -> str:
+    return f"{method}-{budget:g}"
+
+
+LOSSES = ("union", "intersection", "jaccard")
+LEARNED = {_name(f"learned-{loss}", beta): _ablation(loss, beta) for beta in (0.25, 0.5, 0.75) for loss in LOSSES}
+FIXED = {
+    f"fixed-{loss}-{weight:g}": _ablation(loss, 0.25, {"sharing": {"weight": weight}})
+    for weight in (1.0, 0.125)
+    for loss in LOSSES
+}
+RATES = {
+    f"dual_rate-{loss}-{rate:g}": _ablation(loss, 0.25, dual_rate=rate)
+    for loss in ("union", "jaccard")
+    for rate in (0.01, 0.1)
+}
+ORDERS = {
+    "order-ba2-round_robin": _ablation("ba2", 0.25),
+    "order-ba2-alternate": _ablation("ba2", 0.25, strategy="alternate"),
+    "order-ba2-mixed": _ablation("ba2", 0.25, strategy="mixed"),
+    "order-union-alternate": _ablation("union", 0.25, strategy="alternate"),
+    "order-union-mixed": _ablation("union", 0.25, strategy="mixed"),
+    "frozen-others": _ablation("union", 0.25, {"sharing": {"freeze_others": True}}),
+}
+UNITS = {
+    f"budget_per-{unit}": _ablation("ba2", 0.25, {"method": {"name": "ba2", "budget_per": unit}})
+    for unit in ("layer", "macs")
+}
+
+
+def _masked(*budgets: float) -> dict[str, Row]:
+    return {_name(method, beta): Row(method, beta) for beta in budgets for method in ("ba2", "union")}
+
+
+GRID: dict[str, Row] = {
+    "feature": Row("feature"),
+    "finetune": Row("finetune", training={"lr": 0.03, "weight_lr": 0.03}),  # the best of five on validation images
+    **_masked(0.25),
+    "ba2_individual-0.25": Row("ba2_individual", 0.25),
+    **{name: LEARNED[name] for name in LEARNED if name.endswith("-0.25")},
+    **ORDERS,
+    "exact-0.25": Row("exact", 0.25),
+    **_masked(0.5),
+    **{name: LEARNED[name] for name in LEARNED if not name.endswith("-0.25")},
+    **FIXED,
+    **RATES,
+    **_masked(0.75),
+    "taps-1": Row("taps", choice={"method": {"name": "taps", "sparsity": 1.0}}),
+    "taps-0.25": Row("taps", choice={"method": {"name": "taps", "sparsity": 0.25}}),
+    "union-0.25-source_apart": Row("union", 0.25, seeds=ONE, source_apart=True),
+    "exact-0.25-source_apart": Row("exact", 0.25, seeds=ONE, source_apart=True),
+    **UNITS,
+    "bn": Row("bn"),
+    "exact-0.125": Row("exact", 0.125),
+    "exact-0.0625": Row("exact", 0.0625),
+    "piggyback": Row("piggyback"),
+    "parallel_adapters": Row("parallel_adapters", training={"weight_lr": 0.1}),  # the authors'
+    **_masked(1.0),
+    "ba2_individual-1": Row("ba2_individual", 1.0, seeds=ONE),
+    "ba2-0.25-long": Row("ba2", 0.25, seeds=ONE, epochs=LONG),
+    "union-0.25-long": Row("union", 0.25, seeds=ONE, epochs=LONG),
+}
+
+
+def planned() -> Iterator[tuple[str, int]]:
+    """Yield the name and seed of every run; the seeds of a row follow each other."""
+    for name, row in GRID.items():
+        for seed in row.seeds:
+            yield name, seed
+
+
+def recipe_of(row: Row, seed: int, domains: list[Path], backbone: str = "wrn28_4", epochs: int = EPOCHS) -> Recipe:
+    """Return the recipe of a row of the grid."""
+    is_ours = row.method == "exact"
+    training = {**(OURS if is_ours else PAPER), "epochs": epochs * row.epochs, **row.training}
+    training["splits"] = "train+validation" if row.split == "test" else "train"
+    content: dict[str, object] = {
+        "preset": "auto" if is_ours else "paper",
+        "backbone": backbone,
+        "domains": [
+            {"path": str(path), "source": path.stem == SOURCE}
+            for path in domains
+            if not (row.source_apart and path.stem == SOURCE)
+        ],
+        "method": row.method,
+        "seed": seed,
+        "training": training,
+    }
+    if row.budget is not None:
+        content["budget"] = row.budget
+    return prunus.parse_recipe(json.loads(json.dumps(content | dict(row.choice))))
