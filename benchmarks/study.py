@@ -1,11 +1,12 @@
 """Train and measure the runs that test the claims of the paper, on nine domains; docs/study.md shows them.
 
-    python -m benchmarks.study DATA [--device cuda] [--seconds N] [--only NAME] [--list]
+    python -m benchmarks.study DATA [--device cuda] [--seconds N] [--only NAME] [--part K/N] [--list]
     python -m benchmarks.study_page
 
 DATA holds one folder or zip file per domain. Every finished run is a JSON file in --out. Runs that have one are not
 trained again, so the command can be stopped and called again at any time. With --seconds it begins no run that would
-end later. All runs share one process, and images are decoded once. Run folders are removed unless --keep is given.
+end later. All runs share one process, and images are decoded once. With --part 2/3, a process trains the second of
+every three missing runs, so that three of them can share a GPU. Run folders are removed unless --keep is given.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gc
 import shutil
+import statistics
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -116,6 +118,19 @@ def find_domains(data: Path) -> list[Path]:
     return found
 
 
+def share_of(runs: list[tuple[str, int]], out: Path, place: int, count: int) -> list[tuple[str, int]]:
+    """Return the runs without a result that one of several processes trains."""
+    return [run for run in runs if not (out / file_of(*run)).exists()][place - 1 :: count]
+
+
+def part(text: str) -> tuple[int, int]:
+    """Read which of several processes this is: "2/3" is the second of three."""
+    place, _, count = text.partition("/")
+    if not (place.isdigit() and count.isdigit() and 1 <= int(place) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part; write 2/3 for the second of three")
+    return int(place), int(count)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -125,6 +140,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no run that would end later")
     parser.add_argument("--only", choices=GRID, metavar="NAME", help="only this row of the grid")
+    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="only every Nth missing run")
     parser.add_argument("--list", action="store_true", help="print the runs and which are finished, and stop")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--runs", type=Path, default=Path("runs/study"))
@@ -138,7 +154,10 @@ def main(arguments: list[str] | None = None) -> None:
     began = time.monotonic()
     domains = find_domains(options.data)
     chosen = [(name, seed) for name, seed in planned() if options.only in (None, name)]
-    per_epoch = max(map(seconds_per_epoch, read_runs(options.out).values()), default=0.0)
+    if not options.list:
+        chosen = share_of(chosen, options.out, *options.part)
+    known = [seconds_per_epoch(run) for run in read_runs(options.out).values()]
+    per_epoch = statistics.median(known) if known else 0.0
     for number, (name, seed) in enumerate(chosen, 1):
         is_done = (options.out / file_of(name, seed)).exists()
         recipe = recipe_of(GRID[name], seed, domains, options.backbone, options.epochs)
@@ -148,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"{title}: {recipe.training.splits}, {epochs} epochs{', finished' if is_done else ''}")
             continue
         elapsed = time.monotonic() - began
-        if is_done or elapsed + per_epoch * epochs > options.seconds:
+        if elapsed + per_epoch * epochs > options.seconds:
             continue
         folder = options.runs / f"{name}-{seed}"
         run = measure(name, recipe, folder, options.device)
@@ -156,7 +175,7 @@ def main(arguments: list[str] | None = None) -> None:
         if not options.keep:
             forget(folder)
         seconds = time.monotonic() - began - elapsed
-        per_epoch = max(per_epoch, seconds_per_epoch(run))
+        per_epoch = seconds_per_epoch(run)
         print(f"{title}: {run.mean_accuracy:.4f}, union {run.union:.3f}, {seconds:.0f} s", flush=True)
 
 

@@ -1,5 +1,6 @@
 """The study of the paper's claims: its grid, one tiny run, its claims and its page."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,6 +78,18 @@ def test_a_tiny_study_is_trained_once_and_continued(
     study.main(command)
     assert (out / run.file).stat().st_mtime_ns == before
     assert json.loads(written)["recipe"]["training"]["strategy"] == "round_robin"
+
+
+def test_processes_share_the_missing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study.write_run(tmp_path, made("bn", 1))
+    runs = list(planned())
+    shares = [study.share_of(runs, tmp_path, place, 3) for place in (1, 2, 3)]
+    assert sorted(itertools.chain(*shares)) == sorted(set(runs) - {("bn", 1)})
+    assert [len(share) for share in shares] == [30, 29, 29]
+    for wrong in ("3/2", "0/2", "2"):
+        with pytest.raises(SystemExit):
+            study.main([str(tmp_path), "--part", wrong])
+        assert f"'{wrong}' is not a part" in capsys.readouterr().err
 
 
 def made(name: str, seed: int = 0, **values: object) -> StudyRun:
