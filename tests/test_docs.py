@@ -3,8 +3,8 @@
 import json
 import os
 import re
-import statistics
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
