@@ -227,6 +227,16 @@ def test_a_file_is_written_into_a_new_folder_and_nothing_else_stays(base: Path, 
     assert [path.name for path in kept.iterdir()] == ["notes.txt"]
 
 
+def test_a_model_file_may_have_any_name(base: Path, cars: Path, tmp_path: Path) -> None:
+    renamed = tmp_path / "model.bin"
+    renamed.write_bytes(base.read_bytes())
+    outs = [tmp_path / name for name in ("x.prunus", "y.prunus")]
+    for model, out in zip((base, renamed), outs, strict=True):
+        prunus.add_domain(model, cars, out, teacher=None, settings=SETTINGS, observers=[])
+    answers = [prunus.Predictor(out).predict(next(cars.rglob("*.png")), domain="cars") for out in outs]
+    assert answers[0] == answers[1]
+
+
 def test_an_interrupted_addition_is_kept_and_continued(base: Path, cars: Path, tmp_path: Path) -> None:
     class Stop(Observer):
         def stepped(self, step: int, epoch: int) -> None:

@@ -51,6 +51,9 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
     return open_run_subject(path, device)
 
 
+RECORDED = {"recipe": dict, "step": int, "total_steps": int}  # what a file must record of its run to be measured
+
+
 def _open_file(path: Path, device: str) -> Subject:
     if device not in ("auto", "cpu"):  # model files run on the processor, but an unknown device is refused all the same
         from prunus.backbone.device import choose_device  # noqa: PLC0415  # needs torch
@@ -58,8 +61,9 @@ def _open_file(path: Path, device: str) -> Subject:
         choose_device(device)
     predictor = Predictor(path, threads=usable_processors())
     manifest = predictor.bundle.manifest
-    if missing := {"recipe", "step", "total_steps"} - manifest.provenance.keys():
-        raise BundleError(f"{path} does not record its {min(missing)} and cannot be measured; use prunus predict")
+    for key, kind in RECORDED.items():
+        if not isinstance(manifest.provenance.get(key), kind):
+            raise BundleError(f"{path} does not record its {key} and cannot be measured; use prunus predict")
     recipe = parse_recipe(of_any_version(manifest.provenance["recipe"]))
     return Subject(
         recipe,

@@ -15,7 +15,7 @@ from prunus.backbone.weights import fingerprint
 from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
-from prunus.config import PYTHON_PREFIX, Recipe
+from prunus.config import MODEL_SUFFIX, PYTHON_PREFIX, Recipe
 from prunus.data.own.domain import OwnDomain, PairDataset
 from prunus.editing.domains import check_floats
 from prunus.editing.original import check_original, original_choice
@@ -31,7 +31,7 @@ from prunus.verbs.arguments import Domains, Own
 if TYPE_CHECKING:
     from torch import nn
 
-BASE = "base.prunus"  # the model file of a run that a domain is added to
+BASE = "base.prunus"  # the model that a domain is added to, if it is a run or its file has another ending
 
 
 def add_domain(  # noqa: PLR0913  # all but three have defaults
@@ -135,12 +135,16 @@ def _folder(run: str | Path | None, file: Path) -> Iterator[Path]:
 
 
 def _opened(model: Path, folder: Path, own: Own) -> tuple[Path, Bundle]:
-    """Return a model file and its content; that of a run is written first."""
+    """Return a model file, whose name ends in .prunus, and its content; that of a run is written first."""
+    base = folder / BASE
     if not model.is_dir():
-        return model.absolute(), read_bundle(model)
+        bundle = read_bundle(model)
+        if model.suffix == MODEL_SUFFIX:
+            return model.absolute(), bundle
+        shutil.copyfile(model, base)
+        return base.absolute(), bundle
     with own.passed_to(model):
         trained = open_run(model, "cpu")
-    base = folder / BASE
     dtype = trained.recipe.dtype
     write_bundle(base, pack_run(trained), "float32" if dtype == "int8" else dtype)  # a domain is added to floats
     return base.absolute(), read_bundle(base)
