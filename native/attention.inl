@@ -2,106 +2,118 @@
 // maxima and sums over keys need no sums across lanes.
 
 // The scores of R keys from `key` on, for N vectors of queries.
-template <int R, int N>
-static inline void score_keys(const Attention& j, ptrdiff_t key, ptrdiff_t position, Vec (&most)[N]) {
-  Vec sum[R][N];
-#pragma GCC unroll 8
+template <class V, int R, int N>
+static inline void score_keys(const Attention& j, ptrdiff_t key, ptrdiff_t position, V (&most)[N]) {
+  V sum[R][N];
+#pragma GCC unroll 16
   for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-    for (int n = 0; n < N; n++) sum[r][n] = Vec::zero();
+    for (int n = 0; n < N; n++) sum[r][n] = V::zero();
   const float *q = j.q + position, *k = j.k + key;
   for (int d = 0; d < j.dim; d++, q += j.q_plane, k += j.k_plane) {
-    Vec x[N];
+    V x[N];
 #pragma GCC unroll 4
-    for (int n = 0; n < N; n++) x[n] = Vec::load(q + n * Vec::width);
-#pragma GCC unroll 8
+    for (int n = 0; n < N; n++) x[n] = V::load(q + n * V::width);
+#pragma GCC unroll 16
     for (int r = 0; r < R; r++) {
-      const Vec w = Vec::all(k[r]);
+      const V w = V::all(k[r]);
 #pragma GCC unroll 4
-      for (int n = 0; n < N; n++) sum[r][n] = Vec::fma(x[n], w, sum[r][n]);
+      for (int n = 0; n < N; n++) sum[r][n] = V::fma(x[n], w, sum[r][n]);
     }
   }
-  const Vec scale = Vec::all(j.scale), apart = Vec::all(j.apart), half = Vec::all(0.5f);
+  const V scale = V::all(j.scale), apart = V::all(j.apart), half = V::all(0.5f);
   for (ptrdiff_t r = 0; r < R; r++) {
-    float* scores = j.scores + (key + r) * kAttentionTile;
+    float* scores = j.scores + (key + r) * (N * V::width);
     for (int n = 0; n < N; n++) {
-      Vec x = sum[r][n] * scale;
-      if (j.bias) x = x + Vec::load(j.bias + (key + r) * j.bias_plane + position + n * Vec::width);
+      V x = sum[r][n] * scale;
+      if (j.bias) x = x + V::load(j.bias + (key + r) * j.bias_plane + position + n * V::width);
       if (j.regions) {
-        const Vec distance = Vec::load(j.regions + position + n * Vec::width) - Vec::all(j.regions[key + r]);
-        x = x + Vec::select(Vec::less(Vec::abs(distance), half), Vec::zero(), apart);
+        const V distance = V::load(j.regions + position + n * V::width) - V::all(j.regions[key + r]);
+        x = x + V::select(V::less(V::abs(distance), half), V::zero(), apart);
       }
-      most[n] = Vec::max(most[n], x);
-      x.store(scores + n * Vec::width);
+      most[n] = V::max(most[n], x);
+      x.store(scores + n * V::width);
     }
   }
 }
 
 // R channels of the result from `channel` on: means of v.
-template <int R, int N>
-static inline void mean_values(const Attention& j, ptrdiff_t channel, ptrdiff_t position, const Vec (&factor)[N]) {
-  Vec sum[R][N];
-#pragma GCC unroll 8
+template <class V, int R, int N>
+static inline void mean_values(const Attention& j, ptrdiff_t channel, ptrdiff_t position, const V (&factor)[N]) {
+  V sum[R][N];
+#pragma GCC unroll 16
   for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-    for (int n = 0; n < N; n++) sum[r][n] = Vec::zero();
+    for (int n = 0; n < N; n++) sum[r][n] = V::zero();
   const float *v = j.v + channel * j.v_plane, *scores = j.scores;
-  for (int key = 0; key < j.keys; key++, scores += kAttentionTile) {
-    Vec x[N];
+  for (int key = 0; key < j.keys; key++, scores += N * V::width) {
+    V x[N];
 #pragma GCC unroll 4
-    for (int n = 0; n < N; n++) x[n] = Vec::load(scores + n * Vec::width);
-#pragma GCC unroll 8
+    for (int n = 0; n < N; n++) x[n] = V::load(scores + n * V::width);
+#pragma GCC unroll 16
     for (int r = 0; r < R; r++) {
-      const Vec w = Vec::all(v[r * j.v_plane + key]);
+      const V w = V::all(v[r * j.v_plane + key]);
 #pragma GCC unroll 4
-      for (int n = 0; n < N; n++) sum[r][n] = Vec::fma(x[n], w, sum[r][n]);
+      for (int n = 0; n < N; n++) sum[r][n] = V::fma(x[n], w, sum[r][n]);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (ptrdiff_t r = 0; r < R; r++)
 #pragma GCC unroll 4
     for (int n = 0; n < N; n++)
-      (sum[r][n] * factor[n]).store(j.output + (channel + r) * j.output_plane + position + n * Vec::width);
+      (sum[r][n] * factor[n]).store(j.output + (channel + r) * j.output_plane + position + n * V::width);
 }
 
-template <int N>
-static inline void attention_tile(const Attention& j, ptrdiff_t position) {
-  Vec most[N], sum[N];
-  for (int n = 0; n < N; n++) {
-    most[n] = Vec::all(-__builtin_inff());
-    sum[n] = Vec::zero();
-  }
+// Call `many` for groups of R items, then `four` for groups of four. The last four may begin early and compute some
+// items again, which is faster than one at a time; `one` is for less than four items.
+template <int R, class Many, class Four, class One>
+static inline void in_groups(ptrdiff_t count, Many many, Four four, One one) {
   ptrdiff_t done = 0;
-  for (; done + kRows <= j.keys; done += kRows) score_keys<kRows, N>(j, done, position, most);
-  for (; done < j.keys; done++) score_keys<1, N>(j, done, position, most);
+  for (; done + R <= count; done += R) many(done);
+  for (; done < count && count >= 4; done += 4) four(done + 4 <= count ? done : count - 4);
+  for (; done < count; done++) one(done);
+}
+
+template <class V, int N>
+static inline void attention_tile(const Attention& j, ptrdiff_t position) {
+  constexpr int rows = Vec::width == 8 ? 6 : 12;  // whose sums fit the registers
+  V most[N], sum[N];
+  for (int n = 0; n < N; n++) {
+    most[n] = V::all(-__builtin_inff());
+    sum[n] = V::zero();
+  }
+  in_groups<rows>(
+      j.keys, [&](ptrdiff_t key) { score_keys<V, rows, N>(j, key, position, most); },
+      [&](ptrdiff_t key) { score_keys<V, 4, N>(j, key, position, most); },
+      [&](ptrdiff_t key) { score_keys<V, 1, N>(j, key, position, most); });
   for (ptrdiff_t key = 0; key < j.keys; key++) {
-    float* scores = j.scores + key * kAttentionTile;
+    float* scores = j.scores + key * (N * V::width);
 #pragma GCC unroll 4
     for (int n = 0; n < N; n++) {
-      const Vec power = exponential(Vec::load(scores + n * Vec::width) - most[n]);
+      const V power = exponential(V::load(scores + n * V::width) - most[n]);
       sum[n] = sum[n] + power;
-      power.store(scores + n * Vec::width);
+      power.store(scores + n * V::width);
     }
   }
-  for (int n = 0; n < N; n++) sum[n] = Vec::all(1.0f) / sum[n];
-  done = 0;
-  for (; done + kRows <= j.width; done += kRows) mean_values<kRows, N>(j, done, position, sum);
-  for (; done + 4 <= j.width; done += 4) mean_values<4, N>(j, done, position, sum);
-  for (; done < j.width; done++) mean_values<1, N>(j, done, position, sum);
+  for (int n = 0; n < N; n++) sum[n] = V::all(1.0f) / sum[n];
+  in_groups<rows>(
+      j.width, [&](ptrdiff_t channel) { mean_values<V, rows, N>(j, channel, position, sum); },
+      [&](ptrdiff_t channel) { mean_values<V, 4, N>(j, channel, position, sum); },
+      [&](ptrdiff_t channel) { mean_values<V, 1, N>(j, channel, position, sum); });
 }
 
-// Tiles of about the same number of vectors.
+// Two vectors of queries at a time: their scores mostly stay in the L1 cache. The last may be half a vector.
 static void attention(const Attention& j) {
-  constexpr ptrdiff_t most = Vec::width == 8 ? 2 : 4;
-  const ptrdiff_t vectors = (j.queries + Vec::width - 1) / Vec::width, tiles = (vectors + most - 1) / most;
-  for (ptrdiff_t tile = 0; tile < tiles; tile++) {
-    const ptrdiff_t first = vectors * tile / tiles, count = vectors * (tile + 1) / tiles - first;
-    const ptrdiff_t position = first * Vec::width;
-    switch (count) {
-      case 1: attention_tile<1>(j, position); break;
-      case 2: attention_tile<2>(j, position); break;
-      case 3: attention_tile<3>(j, position); break;
-      default: attention_tile<4>(j, position);
+  ptrdiff_t position = 0;
+  for (; position + Vec::width < j.queries; position += 2 * Vec::width) {
+    if (fits_half_vector(position + Vec::width, j.queries)) break;
+    attention_tile<Vec, 2>(j, position);
+  }
+  for (; position < j.queries; position += Vec::width) {
+    if (fits_half_vector(position, j.queries)) {
+      attention_tile<HalfVec, 1>(j, position);
+    } else {
+      attention_tile<Vec, 1>(j, position);
     }
   }
 }

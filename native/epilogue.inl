@@ -13,7 +13,10 @@ static inline void finish(V (&x)[N], const Epilogue& e, ptrdiff_t channel, ptrdi
   if (e.activation == Activation::relu) {  // the most frequent activation, without a jump
     for (int i = 0; i < N; i++) x[i] = V::max(V::zero(), x[i]);
   } else if (e.activation != Activation::none) {
-    for (int i = 0; i < N; i++) x[i] = activate(x[i], e.activation, e.slope);
+    V copies[N];  // so that `x` itself stays in registers
+    for (int i = 0; i < N; i++) copies[i] = x[i];
+    activate_some(copies, N, e.activation, e.slope);
+    for (int i = 0; i < N; i++) x[i] = copies[i];
   }
   for (int i = 0; i < N; i++) x[i].store(output + i * V::width);
 }

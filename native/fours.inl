@@ -1,66 +1,101 @@
 // Sparse 1x1 convolutions whose weights come in fours: of four consecutive inputs each.
 
+// The sums of one output: N vectors, and half a vector if `Edge`.
+template <int N, bool Edge>
+constexpr ptrdiff_t kFoursRow = (N + Edge) * Vec::width;
+
 // Add one four of inputs, which stays in registers, to the sums of all outputs that use it. So each sum is loaded and
 // stored once per four multiply-adds, where reading inputs output by output takes a load for every one.
-template <int N>
+template <int N, bool Edge>
 static inline void add_four(const Fours& j, ptrdiff_t four, const float* input) {
   const uint32_t begin = j.start[four], end = j.start[four + 1], kept = j.union_start[four];
   if (begin == end) return;
   Vec x[4][N];
+  HalfVec edge[4];
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < 4; i++) {
 #pragma GCC unroll 8
     for (int n = 0; n < N; n++) x[i][n] = Vec::load(input + i * j.channel + n * Vec::width);
-  const uint8_t* outputs = j.union_output + kept;
+    if (Edge) edge[i] = HalfVec::load(input + i * j.channel + N * Vec::width);
+  }
+  const uint8_t *outputs = j.union_output + kept, *list = j.list;
   const uint32_t* stored = j.stored + kept;
-  const float* next = input + 4 * j.channel;
+  const float *next = input + 4 * j.channel, *all_weights = j.weights;
+  float* all_sums = j.sums;
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++)
-    for (int n = 0; n < N * Vec::width; n += kBlock) __builtin_prefetch(next + i * j.channel + n);
+    for (int n = 0; n < kFoursRow<N, Edge>; n += kBlock) __builtin_prefetch(next + i * j.channel + n);
   for (uint32_t k = begin; k < end; k++) {
-    const ptrdiff_t number = j.list[k];
-    float* sums = j.sums + outputs[number] * (N * Vec::width);
-    const float* weights = j.weights + ptrdiff_t{4} * stored[number];
+    const ptrdiff_t number = list[k];
+    float* sums = all_sums + outputs[number] * kFoursRow<N, Edge>;
+    const float* weights = all_weights + ptrdiff_t{4} * stored[number];
     __builtin_prefetch(weights + 16);  // lists are too short for the hardware prefetcher
     Vec sum[N];
+    HalfVec last = HalfVec::zero();
 #pragma GCC unroll 8
     for (int n = 0; n < N; n++) sum[n] = Vec::load(sums + n * Vec::width);
+    if (Edge) last = HalfVec::load(sums + N * Vec::width);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
       const Vec weight = Vec::all(weights[i]);
 #pragma GCC unroll 8
       for (int n = 0; n < N; n++) sum[n] = Vec::fma(x[i][n], weight, sum[n]);
+      if (Edge) last = HalfVec::fma(edge[i], HalfVec::all(weights[i]), last);
     }
 #pragma GCC unroll 8
     for (int n = 0; n < N; n++) sum[n].store(sums + n * Vec::width);
+    if (Edge) last.store(sums + N * Vec::width);
   }
 }
 
-template <int N>
+// Bring the weights of the next block of outputs into the L2 cache, a part with every four of inputs: a network has
+// more weights than the cache holds.
+static inline void expect_weights(const Fours& j, ptrdiff_t four) {
+  const ptrdiff_t each = j.next_floats / j.fours + 1;
+  for (ptrdiff_t i = four * each; i < (four + 1) * each; i += kBlock) __builtin_prefetch(j.next + i, 0, 2);
+}
+
+template <int N, bool Edge>
 static void fours_tile(const Fours& j, ptrdiff_t position) {
-  constexpr ptrdiff_t tile = N * Vec::width;
-  for (ptrdiff_t i = 0; i < j.outputs * tile; i += Vec::width) Vec::zero().store(j.sums + i);
-  for (ptrdiff_t four = 0; four < j.fours; four++) add_four<N>(j, four, j.input + 4 * four * j.channel + position);
+  constexpr ptrdiff_t row = kFoursRow<N, Edge>, full = N * Vec::width;
+  for (ptrdiff_t i = 0; i < j.outputs * row; i += Vec::width) Vec::zero().store(j.sums + i);
+  for (ptrdiff_t four = 0; four < j.fours; four++) {
+    expect_weights(j, four);
+    add_four<N, Edge>(j, four, j.input + 4 * four * j.channel + position);
+  }
   for (ptrdiff_t o = 0; o < j.outputs; o++) {
-    if (o + kAhead < j.outputs) expect_output<Vec, N>(j.epilogue, o + kAhead, position, j.output, j.output_plane);
+    if (o + kAhead < j.outputs)
+      expect_output<Vec, N + Edge>(j.epilogue, o + kAhead, position, j.output, j.output_plane);
+    const float* sums = j.sums + o * row;
+    float* output = j.output + o * j.output_plane + position;
     Vec x[N];
-    for (int n = 0; n < N; n++) x[n] = Vec::load(j.sums + o * tile + n * Vec::width);
-    finish<Vec, N>(x, j.epilogue, o, position, j.output + o * j.output_plane + position);
+    for (int n = 0; n < N; n++) x[n] = Vec::load(sums + n * Vec::width);
+    finish<Vec, N>(x, j.epilogue, o, position, output);
+    if (!Edge) continue;
+    HalfVec last[1] = {HalfVec::load(sums + full)};
+    finish<HalfVec, 1>(last, j.epilogue, o, position + full, output + full);
   }
 }
 
-// Tiles of about the same number of vectors; four inputs of each fit the registers.
+// Vectors of which four inputs fit the registers.
+constexpr ptrdiff_t kFoursVectors = Vec::width == 8 ? 2 : 5;
+
+template <int N = 1>
+static inline void fours_tile_of(ptrdiff_t vectors, const Fours& j, ptrdiff_t position) {
+  if constexpr (N <= kFoursVectors) {
+    if (N < vectors) return fours_tile_of<N + 1>(vectors, j, position);
+    if constexpr (N > 1 && HalfVec::width < Vec::width)
+      if (fits_half_vector(position + (N - 1) * Vec::width, j.pixels)) return fours_tile<N - 1, true>(j, position);
+    fours_tile<N, false>(j, position);
+  }
+}
+
+// Tiles of about the same number of vectors.
 static void fours(const Fours& j, ptrdiff_t first_block, ptrdiff_t last_block) {
-  constexpr ptrdiff_t most = Vec::width == 8 ? 2 : 5;
-  const ptrdiff_t vectors = (last_block - first_block) * kBlock / Vec::width, tiles = (vectors + most - 1) / most;
+  const ptrdiff_t vectors = (last_block - first_block) * kBlock / Vec::width,
+                  tiles = (vectors + kFoursVectors - 1) / kFoursVectors;
   for (ptrdiff_t tile = 0; tile < tiles; tile++) {
-    const ptrdiff_t begin = vectors * tile / tiles, position = first_block * kBlock + begin * Vec::width;
-    switch (vectors * (tile + 1) / tiles - begin) {
-      case 1: fours_tile<1>(j, position); break;
-      case 2: fours_tile<2>(j, position); break;
-      case 3: fours_tile<most == 2 ? 2 : 3>(j, position); break;
-      case 4: fours_tile<most == 2 ? 2 : 4>(j, position); break;
-      default: fours_tile<most == 2 ? 2 : 5>(j, position);
-    }
+    const ptrdiff_t begin = vectors * tile / tiles, end = vectors * (tile + 1) / tiles;
+    fours_tile_of(end - begin, j, first_block * kBlock + begin * Vec::width);
   }
 }

@@ -1,7 +1,8 @@
-// The kernels of a layer in the order in which convolutions of windows use them: input by input, and for each domain
-// the list of those that it uses. Outputs are divided into blocks whose sums stay in the cache.
+// The kernels of a layer in the order in which convolutions use them: input by input, and for each domain the list of
+// those that it uses. Outputs are divided into blocks whose sums stay in the cache.
 #pragma once
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "stored_arrays.hpp"
@@ -49,6 +50,9 @@ class KernelLists {
     std::vector<uint32_t> start;  // [output block][inputs + 1]
     std::vector<uint8_t> list;
   };
+
+  ptrdiff_t num_lists() const { return static_cast<ptrdiff_t>(layout_.blocks()) * layout_.inputs; }
+  std::pair<int, int> place(ptrdiff_t number) const;
 
   Layout layout_;
   std::vector<uint32_t> kernels_;  // [output block][inputs]

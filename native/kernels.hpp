@@ -127,6 +127,7 @@ constexpr int kInputBlock = 96;
 // A sparse 1x1 convolution whose weights come in fours, of four consecutive inputs each: for each four of inputs, the
 // outputs of a block that use it.
 struct Fours {
+  ptrdiff_t pixels;
   const float* input;
   ptrdiff_t channel;            // floats from one input to the next
   int fours;                    // of inputs
@@ -136,6 +137,8 @@ struct Fours {
   const uint32_t* start;        // [fours + 1]: where the used ones begin in `list`
   const uint8_t* list;          // the used ones, as indices among the kept ones of the same inputs
   const float* weights;         // [kept four][4]
+  const float* next;            // the weights of the next block of outputs
+  ptrdiff_t next_floats;        // their number
   int outputs;                  // in the block
   float* output;                // the first plane of the block
   ptrdiff_t output_plane;
@@ -211,7 +214,7 @@ struct Attention {
   ptrdiff_t output_plane;
   float* scores;  // scratch: keys x kAttentionTile
 };
-constexpr int kAttentionTile = 64;  // queries whose scores are stored at once
+constexpr int kAttentionTile = 32;  // queries whose scores are stored at once
 
 struct IntegerKernels;
 

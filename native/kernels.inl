@@ -1,8 +1,10 @@
 // The kernels, written once for all instruction sets. Included inside a namespace that defines Vec and HalfVec.
 
 #include "activations.inl"
-#include "attention.inl"
 #include "epilogue.inl"
+
+// these use the two above
+#include "attention.inl"
 #include "fours.inl"
 #include "pointwise.inl"
 #include "windowed.inl"
@@ -49,23 +51,37 @@ static void elementwise(const Elementwise& j, ptrdiff_t first_block, ptrdiff_t l
   }
 }
 
-static void layer_norm(const LayerNorm& j, ptrdiff_t first_block, ptrdiff_t last_block) {
+// Several vectors at a time: planes are far apart, so more of each cache line's neighbours are read together, and the
+// sums do not wait for each other.
+template <int N>
+static inline void layer_norm_tile(const LayerNorm& j, ptrdiff_t position) {
   const Vec count = Vec::all(static_cast<float>(j.channels));
-  for (ptrdiff_t position = first_block * kBlock; position < last_block * kBlock; position += Vec::width) {
-    Vec mean = Vec::zero(), variance = Vec::zero();
-    for (ptrdiff_t c = 0; c < j.channels; c++) mean = mean + Vec::load(j.input + c * j.plane + position);
-    mean = mean / count;
-    for (ptrdiff_t c = 0; c < j.channels; c++) {
-      const Vec d = Vec::load(j.input + c * j.plane + position) - mean;
-      variance = Vec::fma(d, d, variance);
+  const float* input = j.input + position;
+  Vec mean[N], factor[N];
+  for (int n = 0; n < N; n++) mean[n] = factor[n] = Vec::zero();
+  for (ptrdiff_t c = 0; c < j.channels; c++)
+    for (int n = 0; n < N; n++) mean[n] = mean[n] + Vec::load(input + c * j.plane + n * Vec::width);
+  for (int n = 0; n < N; n++) mean[n] = mean[n] / count;
+  for (ptrdiff_t c = 0; c < j.channels; c++)
+    for (int n = 0; n < N; n++) {
+      const Vec d = Vec::load(input + c * j.plane + n * Vec::width) - mean[n];
+      factor[n] = Vec::fma(d, d, factor[n]);
     }
-    const Vec factor = Vec::all(1.0f) / Vec::sqrt(variance / count + Vec::all(j.eps));
-    for (ptrdiff_t c = 0; c < j.channels; c++) {
-      Vec x = (Vec::load(j.input + c * j.plane + position) - mean) * factor;
-      x = Vec::fma(x, Vec::all(j.scale ? j.scale[c] : 1.0f), Vec::all(j.bias ? j.bias[c] : 0.0f));
-      x.store(j.output + c * j.output_plane + position);
+  for (int n = 0; n < N; n++) factor[n] = Vec::all(1.0f) / Vec::sqrt(factor[n] / count + Vec::all(j.eps));
+  for (ptrdiff_t c = 0; c < j.channels; c++) {
+    const Vec scale = Vec::all(j.scale ? j.scale[c] : 1.0f), bias = Vec::all(j.bias ? j.bias[c] : 0.0f);
+    for (int n = 0; n < N; n++) {
+      const Vec x = (Vec::load(input + c * j.plane + n * Vec::width) - mean[n]) * factor[n];
+      Vec::fma(x, scale, bias).store(j.output + c * j.output_plane + position + n * Vec::width);
     }
   }
+}
+
+static void layer_norm(const LayerNorm& j, ptrdiff_t first_block, ptrdiff_t last_block) {
+  constexpr ptrdiff_t w = Vec::width;
+  ptrdiff_t position = first_block * kBlock;
+  for (; position + 4 * w <= last_block * kBlock; position += 4 * w) layer_norm_tile<4>(j, position);
+  for (; position < last_block * kBlock; position += w) layer_norm_tile<1>(j, position);
 }
 
 static float sum(const float* plane, ptrdiff_t count) {

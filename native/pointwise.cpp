@@ -51,6 +51,10 @@ void PointwiseConvolution::make_fours() {
   const KernelLists::Layout layout{spec_.inputs / kFour, spec_.outputs, 1, kFoursOutputs, true};
   program_.count_kept(KernelLists::num_starts(layout, program_.domains()));
   fours_ = std::make_unique<KernelLists>(layout, Bits{kept->data()}, program_.domains());
+  for (int chunk = 0; chunk <= layout.blocks(); chunk++) {
+    const ptrdiff_t outputs = std::min(chunk * kFoursOutputs, spec_.outputs);
+    first_four_.push_back(Bits{kept->data()}.count(0, outputs * layout.inputs));
+  }
 }
 
 bool PointwiseConvolution::set_fours(int domain) {
@@ -188,6 +192,7 @@ void PointwiseConvolution::compute_fours(const Run& run) const {
     AlignedBuffer& sums = run.context.scratch[worker].sums;
     sums.grow(kFoursOutputs * kFoursTile * kBlock);
     Fours j{};
+    j.pixels = out.pixels();
     j.input = input(run, image);
     j.channel = channel_;
     j.fours = fours_->layout().inputs;
@@ -197,6 +202,10 @@ void PointwiseConvolution::compute_fours(const Run& run) const {
     j.start = fours_->start(run.domain, chunk);
     j.list = fours_->list(run.domain);
     j.weights = weights_.as_float32();
+    if (chunk + 1 < chunks) {
+      j.next = j.weights + kFour * first_four_[chunk + 1];
+      j.next_floats = kFour * (first_four_[chunk + 2] - first_four_[chunk + 1]);
+    }
     j.outputs = std::min(kFoursOutputs, spec_.outputs - first);
     j.output = run.value(output, image) + first * out.plane();
     j.output_plane = out.plane();

@@ -40,6 +40,7 @@ class PointwiseConvolution : public Convolution {
   int spans() const { return static_cast<int>(span_first_.size()) - 1; }
 
   std::unique_ptr<KernelLists> fours_;  // null if kept weights do not come in fours
+  std::vector<ptrdiff_t> first_four_;   // of each block of outputs, as stored; then the end
   std::vector<uint16_t> block_spans_;   // per block of inputs: its number of spans
   std::vector<uint32_t> span_first_;    // per span: its first input; then the end
   std::vector<uint32_t> union_start_;   // lists of kept weights: [outputs][spans], then the end

@@ -44,10 +44,11 @@ struct Vec {
   static Vec sqrt(Vec a) { return {_mm256_sqrt_ps(a.v)}; }
   static Vec round(Vec a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
   static Mask less(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
-  static Vec pow2(Vec n) {
-    return {
-        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127)), 23))};
+  static Vec times_pow2(Vec a, Vec n) {
+    const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
+    return a * Vec{_mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23))};
   }
+  static Vec reciprocal(Vec a) { return all(1.0f) / a; }
   float sum() const {
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));

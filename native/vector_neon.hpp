@@ -45,9 +45,10 @@ struct Vec {
   static Vec sqrt(Vec a) { return {vsqrtq_f32(a.v)}; }
   static Vec round(Vec a) { return {vrndnq_f32(a.v)}; }
   static Mask less(Vec a, Vec b) { return {vcltq_f32(a.v, b.v)}; }
-  static Vec pow2(Vec n) {
-    return {vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n.v), vdupq_n_s32(127)), 23))};
+  static Vec times_pow2(Vec a, Vec n) {
+    return a * Vec{vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n.v), vdupq_n_s32(127)), 23))};
   }
+  static Vec reciprocal(Vec a) { return all(1.0f) / a; }
   float sum() const { return vaddvq_f32(v); }
 
   static void deinterleave(const float* p, Vec& even, Vec& odd) {

@@ -85,9 +85,10 @@ struct Vec {
     for (int i = 0; i < width; i++) r.v[i] = a.v[i] < b.v[i] ? 0xffffffffu : 0u;
     return r;
   }
-  static Vec pow2(Vec n) {
-    return make([&](int i) { return std::ldexp(1.0f, static_cast<int>(n.v[i])); });
+  static Vec times_pow2(Vec a, Vec n) {
+    return make([&](int i) { return std::ldexp(a.v[i], static_cast<int>(n.v[i])); });
   }
+  static Vec reciprocal(Vec a) { return all(1.0f) / a; }
   float sum() const {
     float total = 0;
     for (float x : v) total += x;

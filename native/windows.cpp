@@ -66,7 +66,9 @@ void Windows::split(const Kernels& kernels, const float* input, float* phases) c
   };
   for (int a = 0; a < std::min(down, input_.height); a++) {
     const int rows = extent(input_.height, a, down);
-    float *even = phase_plane(a, 0), *odd = across == 2 ? phase_plane(a, 1) : nullptr;
+    std::vector<float*> planes;  // of the phases of these rows; null if no window reads them
+    for (int b = 0; b < std::min(across, input_.width); b++) planes.push_back(phase_plane(a, b));
+    float *even = planes[0], *odd = across == 2 ? phase_plane(a, 1) : nullptr;
     for (ptrdiff_t r = 0; r < rows; r++) {
       const float* from = input + (r * down + a) * input_.width;
       const ptrdiff_t to = r * width;
@@ -74,10 +76,10 @@ void Windows::split(const Kernels& kernels, const float* input, float* phases) c
         if (even || odd) kernels.every_second(from, input_.width, even ? even + to : nullptr, odd ? odd + to : nullptr);
         continue;
       }
-      for (int b = 0; b < std::min(across, input_.width); b++)
-        if (float* phase = phase_plane(a, b))
-          for (int c = 0; c < extent(input_.width, b, across); c++)
-            phase[to + c] = from[static_cast<ptrdiff_t>(c) * across + b];
+      for (size_t b = 0; b < planes.size(); b++)
+        if (float* phase = planes[b])
+          for (int c = 0; c < extent(input_.width, static_cast<int>(b), across); c++)
+            phase[to + c] = from[static_cast<ptrdiff_t>(c) * across + static_cast<ptrdiff_t>(b)];
     }
   }
 }
