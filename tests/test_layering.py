@@ -72,7 +72,7 @@ serving: bundle config images measure probabilities runtime samples
 budgets: bundle config graph images lowering masks measure
 timing: backbone bundle config lowering masks measure methods onnx runtime
 learning: config data images losses masks methods parallel probabilities sealed
-checkpoints: bundle config images learning parallel presets recipes run_folder sealed
+checkpoints: backbone bundle config images learning parallel presets recipes run_folder sealed
 adding: bundle checkpoints config editing graph images learning masks recipes torch_graph
 training: adding backbone budgets checkpoints config data granularity images learning losses lowering masks measure
     methods parallel recipes run_folder torch_graph

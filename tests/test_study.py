@@ -10,7 +10,7 @@ import pytest
 from benchmarks import study, study_page
 from benchmarks.study_claims import CLAIMS, scores
 from benchmarks.study_grid import GRID, LONG, SOURCE, THREE, planned, recipe_of
-from benchmarks.study_results import StudyRun, read_runs
+from benchmarks.study_results import StudyRun, read_runs, write_run
 from prunus.methods.table import choose_method
 from prunus.training.planning import check_recipe
 from tests.conftest import write_domain
@@ -81,7 +81,7 @@ def test_a_tiny_study_is_trained_once_and_continued(
 
 
 def test_processes_share_the_missing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    study.write_run(tmp_path, made("bn", 1))
+    write_run(tmp_path, made("bn", 1))
     runs = list(planned())
     shares = [study.share_of(runs, tmp_path, place, 3) for place in (1, 2, 3)]
     assert sorted(itertools.chain(*shares)) == sorted(set(runs) - {("bn", 1)})

@@ -162,3 +162,32 @@ def test_a_missing_file_has_no_classifiers_and_a_damaged_one_is_refused(tmp_path
 def test_classifiers_of_an_earlier_version_have_no_checksum(tmp_path: Path) -> None:
     save_file({"a/weight": torch.ones(2, 3), "a/bias": torch.zeros(2)}, tmp_path / "file")
     assert read_classifiers(tmp_path / "file")["a"].weight_KF.sum() == 6
+
+
+def _pixels(seed: int) -> DomainData:
+    rng = np.random.default_rng(seed)
+    labels = np.arange(30) % len(CLASSES["a"])
+    images = ImageSet(rng.integers(0, 256, (30, 3, 12, 12), dtype=np.uint8), labels)
+    return DomainData("a", LARGER, mirror=False, train=images, validation=None)
+
+
+def test_runs_on_the_same_images_share_a_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = tiny_net()
+    known = {"a": tmp_path / "new" / "a.linear"}
+    fitted = fit_frozen_features(net, [_pixels(0)], known)["a"]
+    assert torch.equal(fitted.weight_KF, fit_frozen_features(net, [_pixels(0)])["a"].weight_KF)
+    monkeypatch.setattr(frozen_features, "fit_linear", lambda *_: pytest.fail("it was fitted again"))
+    found = fit_frozen_features(net, [_pixels(0)], known)["a"]
+    assert torch.equal(found.weight_KF, fitted.weight_KF)
+    assert torch.equal(found.bias_K, fitted.bias_K)
+
+
+def test_a_damaged_or_unwritable_cache_is_none(tmp_path: Path) -> None:
+    net = tiny_net()
+    file = tmp_path / "a.linear"
+    file.write_bytes(b"damaged")
+    fitted = fit_frozen_features(net, [_pixels(0)], {"a": file})["a"]
+    assert torch.equal(read_classifiers(file)["kept"].weight_KF, fitted.weight_KF)
+    (tmp_path / "file").write_text("no folder")
+    again = fit_frozen_features(net, [_pixels(0)], {"a": tmp_path / "file" / "a.linear"})["a"]
+    assert torch.equal(again.weight_KF, fitted.weight_KF)

@@ -1,15 +1,18 @@
 """Classify with the frozen backbone alone: a linear classifier per domain on its features, fitted in seconds.
 
 A trained network should be more accurate than this, which needs no training and no masks. The classifiers are kept
-with a run, so that other images can be measured in the same way.
+with a run, so that other images can be measured in the same way, and in the user's cache, so that other runs on the
+same images need not fit them again.
 
 Legend: N = images, F = features, K = classes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -19,7 +22,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from prunus.arrays import Bytes
-from prunus.errors import DamagedFileError
+from prunus.errors import DamagedFileError, StorageError
 from prunus.files import write_atomically
 from prunus.images import Preprocess
 from prunus.learning.feed import DomainData
@@ -32,6 +35,8 @@ from prunus.sealed import read_header, seal, sealable
 MOST_IMAGES = 5000  # of a domain that a classifier is fitted to; more would hardly change it
 PENALTY = 4.0  # of squared weights, divided by the number of images
 MOST_ITERATIONS = 200
+SETTINGS = (MOST_IMAGES, PENALTY, MOST_ITERATIONS)  # with others, the same images have another classifier
+KEPT = "kept"  # the name of the one classifier in a file of the cache
 
 
 @dataclass(frozen=True)
@@ -69,16 +74,36 @@ def fit_linear(features_NF: Tensor, labels_N: Tensor, num_classes: int) -> Linea
     return LinearClassifier(unscaled_KF, bias_K.detach() - unscaled_KF @ mean_F)
 
 
-def fit_frozen_features(net: MultiDomainNet, data: Sequence[DomainData]) -> dict[str, LinearClassifier]:
-    """Fit a classifier per domain to the backbone's features of centre crops of training images."""
-    classifiers = {}
-    for domain in data:
-        count = min(len(domain.train), MOST_IMAGES)
-        chosen = np.linspace(0, len(domain.train) - 1, count).round().astype(np.int64)  # of all classes
-        features_NF = _features(net, domain.train.images[chosen], domain.preprocess)
-        labels_N = torch.from_numpy(domain.train.labels[chosen]).to(net.device)
-        classifiers[domain.name] = fit_linear(features_NF, labels_N, len(net.classes[domain.name]))
-    return classifiers
+def fit_frozen_features(
+    net: MultiDomainNet, data: Sequence[DomainData], known: Mapping[str, Path] = MappingProxyType({})
+) -> dict[str, LinearClassifier]:
+    """Fit a classifier per domain to the backbone's features of centre crops of training images.
+
+    Args:
+        known: domain -> the file that keeps its classifier for other runs with the same backbone and images.
+    """
+    return {domain.name: _kept(known.get(domain.name), partial(_fit, net, domain)) for domain in data}
+
+
+def _kept(file: Path | None, fit: Callable[[], LinearClassifier]) -> LinearClassifier:
+    """Read a classifier that another run fitted, or fit it and keep it."""
+    if file is None:
+        return fit()
+    with suppress(DamagedFileError):  # it is fitted and written again
+        if found := read_classifiers(file):
+            return found[KEPT]
+    linear = fit()
+    with suppress(StorageError):  # a full or read-only cache is none
+        write_classifiers(file, {KEPT: linear})
+    return linear
+
+
+def _fit(net: MultiDomainNet, domain: DomainData) -> LinearClassifier:
+    count = min(len(domain.train), MOST_IMAGES)
+    chosen = np.linspace(0, len(domain.train) - 1, count).round().astype(np.int64)  # of all classes
+    features_NF = _features(net, domain.train.images[chosen], domain.preprocess)
+    labels_N = torch.from_numpy(domain.train.labels[chosen]).to(net.device)
+    return fit_linear(features_NF, labels_N, len(net.classes[domain.name]))
 
 
 def frozen_accuracies(

@@ -213,7 +213,7 @@ def _measure_frozen_features(run: _Run) -> dict[str, float]:
     is_pretrained = choice.weights != "random" and not choice.is_model_file  # whose norms belong to its domains
     if not is_pretrained or not learner.processes.is_first:  # which is the only one that reports
         return {}
-    classifiers = fit_frozen_features(learner.net, run.data)
+    classifiers = fit_frozen_features(learner.net, run.data, run.saver.known)
     run.saver.save_classifiers(classifiers)
     return frozen_accuracies(learner.net, run.data, classifiers)
 

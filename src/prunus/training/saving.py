@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import NoReturn
 
 import torch
@@ -20,6 +21,7 @@ from prunus.checkpoints.checkpoint import (
     share_checkpoint,
     write_checkpoint,
 )
+from prunus.checkpoints.known_classifiers import known_classifiers
 from prunus.errors import DamagedFileError, TrainingError
 from prunus.files import write_json
 from prunus.learning.frozen_features import LinearClassifier, write_classifiers
@@ -28,9 +30,13 @@ from prunus.run_folder import Ending, EpochReport, RunFolder
 
 
 class Saver:
-    """Writes the checkpoints of one run and knows how far it has come."""
+    """Writes the checkpoints of one run and knows how far it has come.
 
-    def __init__(self, folder: RunFolder, learner: Learner, identity: Identity) -> None:
+    Args:
+        cache: folder in which runs on the same images share classifiers on frozen features.
+    """
+
+    def __init__(self, folder: RunFolder, learner: Learner, identity: Identity, cache: Path | None = None) -> None:
         self._folder = folder
         self._learner = learner
         self._identity = identity
@@ -38,6 +44,7 @@ class Saver:
         self._saved_at = time.monotonic()
         self._newest_is_whole = True
         self.position = Position(step=0, total_steps=0)
+        self.known = known_classifiers(cache, identity, learner.net.device) if cache else {}
 
     def begin(self, total_steps: int, start: Checkpoint | None) -> None:
         """Begin a run, or continue one; a run that starts from another one no longer needs that one afterwards."""

@@ -99,7 +99,8 @@ class RecipeTraining:
         else:
             keeper = make_growth_keeper(net, backbone, recipe, self.processes)
         learner = Learner(net, recipe, self.processes, self.teacher)
-        fit(learner, data, Saver(self.folder, learner, identity), self._open_logs(), start, keeper)
+        saver = Saver(self.folder, learner, identity, default_cache() / "frozen" if self.use_cache else None)
+        fit(learner, data, saver, self._open_logs(), start, keeper)
 
     def load_data(self, backbone: Backbone, domains: Sequence[Domain]) -> list[DomainData]:
         """Load the images of all domains, as the network will see them."""
