@@ -18,9 +18,10 @@ from benchmarks import versus_page
 from benchmarks.runtime_speed import LEAST_GAIN, TARGETS
 from prunus.alternatives.table import ALTERNATIVES
 from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
-from prunus.measure.comparison import Comparison
+from prunus.measure.comparison import Comparison, ComparisonRow, near_best
 from prunus.methods.table import METHODS
 from prunus.report.comparison import to_markdown
+from prunus.uncertainty import is_noise
 from tests.conftest import write_domain
 from tests.makers.warm_commands import warm_commands
 
@@ -211,14 +212,13 @@ def test_the_page_of_alternatives_shows_the_tables_that_the_raw_results_make() -
         assert f"(results/versus/{name}/versus.svg)" in page
 
 
-@pytest.mark.parametrize(("name", "missing"), [("compare", set()), ("compare15", {"exact"})])
-def test_the_methods_page_shows_the_tables_that_the_comparisons_wrote(name: str, missing: set[str]) -> None:
-    folder = ROOT / "docs" / "results" / name
+def test_the_methods_page_shows_the_table_that_the_comparison_wrote() -> None:
+    folder = ROOT / "docs" / "results" / "compare"
     written = (folder / "comparison.md").read_text()
     assert written in (ROOT / "docs" / "methods.md").read_text()
     comparison = Comparison.model_validate_json((folder / "comparison.json").read_bytes())
     assert to_markdown(comparison) == written
-    assert {row.method for row in comparison.rows} == set(METHODS) - missing
+    assert {row.method for row in comparison.rows} == set(METHODS)
 
 
 def test_the_comparison_of_all_methods_has_three_seeds_and_their_spread() -> None:
@@ -226,6 +226,43 @@ def test_the_comparison_of_all_methods_has_three_seeds_and_their_spread() -> Non
     assert comparison.failed == {}
     assert {row.seeds for row in comparison.rows} == {(0, 1, 2)}
     assert all(row.spread is not None for row in comparison.rows)
+
+
+def _is_noise(first: ComparisonRow, second: ComparisonRow) -> bool:
+    low, high = sorted((first, second), key=lambda row: row.mean_accuracy)
+    assert low.mean_accuracy_interval
+    assert high.mean_accuracy_interval
+    return is_noise(high.mean_accuracy, high.mean_accuracy_interval, low.mean_accuracy, low.mean_accuracy_interval)
+
+
+def test_the_methods_page_says_of_the_comparison_only_what_its_intervals_support() -> None:
+    comparison = Comparison.model_validate_json((ROOT / "docs/results/compare/comparison.json").read_bytes())
+    rows = {row.method: row for row in comparison.rows}
+    text = " ".join((ROOT / "docs" / "methods.md").read_text().split())
+    assert max(comparison.rows, key=lambda row: row.mean_accuracy).method == "weight_transform"
+    near = {comparison.rows[index].method for index in near_best(comparison.rows)}
+    assert len(near) == 9
+    limited = {name for name, row in rows.items() if row.budget is not None}
+    below = rows.keys() - near - {"weight_transform"}
+    assert below == limited | {"feature", "bn", "da3"}
+    assert not any(_is_noise(rows[name], rows["finetune"]) for name in below)
+    assert all(_is_noise(rows[first], rows[second]) for first in limited for second in (*limited, "feature"))
+    means = sorted(100 * rows[name].mean_accuracy for name in limited)
+    assert f"between {means[0]:.1f} and {means[-1]:.1f} %" in text
+    assert f"`feature` ({100 * rows['feature'].mean_accuracy:.1f} %)" in text
+    ends = rows["piggyback"].mean_accuracy_interval
+    assert ends
+    assert f"its 95 % interval is {100 * ends[0]:.0f} to {100 * ends[1]:.0f} %" in text
+    sizes = sorted(limited, key=lambda name: rows[name].params_ratio)
+    assert sizes[:2] == ["exact", "union"]
+    shown = [f"{rows[sizes[index]].params_ratio:.2f}" for index in (0, 1, 2, -1)]
+    first, second, third, last = shown
+    assert (
+        f"`exact` stores {first} of the backbone's parameters, `union` {second}, and the others {third} to {last}"
+        in text
+    )
+    assert {name for name in limited if rows[name].budget_kept} == {"exact", "ba2", "ba2_individual"}
+    assert rows["early_exits"].macs_ratio == rows["parallel_adapters"].macs_ratio
 
 
 def test_the_methods_page_names_every_method_and_the_memory_that_was_measured() -> None:

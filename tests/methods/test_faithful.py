@@ -49,7 +49,7 @@ def _weights(net: MultiDomainNet) -> dict[str, Tensor]:
 
 
 def test_taps_first_learns_residuals_and_then_switches_layers_off_for_good() -> None:
-    """Without a warm-up and with scores at `lr`, all 13 layers were off at step 6, and flipped 52 times in 60 steps."""
+    """Without a warm-up and with scores at `lr`, all 13 layers were off at step 6, and flipped 36 times in 60 steps."""
     learner = _learner("taps")
     (scores,) = (parameter for name, parameter in learner.net.named_parameters() if "scores" in name)
     chosen = [scores.detach() > 0.1]
@@ -63,7 +63,7 @@ def test_taps_first_learns_residuals_and_then_switches_layers_off_for_good() -> 
 
 @pytest.mark.parametrize("method", ["weight_transform", "affine_masks"])
 def test_masks_and_their_coefficients_turn_filters_away_from_the_backbones(method: str) -> None:
-    """Coefficients were below 5e-4 after 60 steps: filters kept their direction, and only norms learned."""
+    """Few bits changed, and k2 was almost 0: filters turned by 0.0009, and without masks weights differed by 0.14 %."""
     learner = _learner(method)
     before = _weights(learner.net)
     for step in range(STEPS):
@@ -71,6 +71,13 @@ def test_masks_and_their_coefficients_turn_filters_away_from_the_backbones(metho
     after = _weights(learner.net)
     turned = [1 - torch.cosine_similarity(after[name].flatten(1), before[name].flatten(1)).mean() for name in before]
     assert float(torch.stack(turned).mean()) > 0.003
+    switches = learner.net.switches
+    assert switches is not None
+    with torch.no_grad():
+        switches.scores_DM.fill_(1.0)  # every bit on
+    unmasked = _weights(learner.net)
+    masked_away = [(after[name] - unmasked[name]).norm() / after[name].norm() for name in after]
+    assert float(torch.stack(masked_away).mean()) > 0.05
 
 
 class RawStages(nn.Module):
