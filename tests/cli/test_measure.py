@@ -184,7 +184,7 @@ def test_in_a_narrow_terminal_domains_are_numbered_and_names_broken_after_dots(s
     assert max(map(len, output.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(("options", "lines"), [((), 2), (("--explain",), 9)])
+@pytest.mark.parametrize(("options", "lines"), [((), 2), (("--explain",), 8)])
 def test_evaluate_ends_in_two_lines_unless_explanations_are_asked_for(
     options: Sequence[str], lines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

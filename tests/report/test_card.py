@@ -50,7 +50,7 @@ def model(bundle: Bundle, tmp_path: Path) -> Path:
 def test_the_card_says_what_the_file_costs(bundle: Bundle, model: Path) -> None:
     text, costs = prunus.card(model), bundle_costs(bundle, has_switches=True)
     assert f"| bytes on disk, float32 | {model.stat().st_size / 1e3:.1f} kB | 1.05 MB, no classifiers |" in text
-    assert f"| 2-D kernels kept for all domains | {100 * costs.union():.1f} % |" in text
+    assert f"| kernels kept for all domains | {100 * costs.union():.1f} % |" in text
     macs = sum(costs.macs(name) for name in costs.domains) / 2
     assert (
         f"| {macs / 1e6:,.1f} M ({100 * costs.mean_macs_ratio():.1f} %) | {costs.dense_macs() / 1e6:,.1f} M |" in text

@@ -21,9 +21,10 @@ from prunus.methods.costs import dense_costs
 from prunus.methods.table import adapt
 from prunus.recipes import parse_recipe
 from prunus.torch_graph.file_network import FileNetwork
-from prunus.training.promise import LONG, least_bytes, make_growth_keeper, make_keeper, with_own_norms
+from prunus.training.promise import LONG, as_if_trained, least_bytes, make_growth_keeper, make_keeper
 from tests.makers.additions import PREPROCESS, SIZE, drawn_bundle, opened
 from tests.makers.drawn_budgets import Drawn, draw_case, stir
+from tests.makers.tiny_training import CLASSES, tiny_backbone
 
 
 def _drawn(seed: int = 3) -> Drawn:
@@ -39,9 +40,9 @@ def _size(drawn: Drawn, net: MultiDomainNet) -> int:
     return bundle_size(pack(net, drawn.backbone, domain_entries(drawn.identity), provenance(drawn.identity, LONG)))
 
 
-def test_a_copy_with_own_norms_is_as_large_as_a_trained_network_and_answers_nearly_the_same() -> None:
+def test_a_copy_as_if_trained_is_as_large_as_a_trained_network_and_answers_nearly_the_same() -> None:
     drawn = _drawn()
-    copy = with_own_norms(drawn.net)
+    copy = as_if_trained(drawn.net)
     before = _size(drawn, drawn.net)
     size = _size(drawn, copy)
     assert size > before  # norms that are alike are stored once
@@ -57,6 +58,17 @@ def test_a_copy_with_own_norms_is_as_large_as_a_trained_network_and_answers_near
     assert drawn.net.switches is not None
     drawn.net.switches.scores_DM.data.fill_(1.0)  # all kernels, as in the copy
     assert _size(drawn, drawn.net) == size
+
+
+def test_biases_that_training_will_change_are_counted_though_they_begin_at_zero() -> None:
+    backbone = tiny_backbone()
+    with torch.no_grad():
+        backbone.network[0].bias.zero_()  # type: ignore[index, union-attr, operator]
+    net = adapt(backbone, CLASSES, "exact")
+    assert not net.tensors("a")["0.bias"].any()
+    copied = as_if_trained(net).tensors("a")
+    assert copied["0.bias"].any()
+    assert torch.equal(copied["3.bias"], net.tensors("a")["3.bias"])
 
 
 def test_a_file_that_fits_only_while_all_norms_are_alike_is_refused() -> None:

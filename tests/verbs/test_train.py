@@ -23,6 +23,12 @@ def test_the_next_commands_are_those_that_the_method_allows(tmp_path: Path, meth
     assert train.next_steps(tmp_path) == expected.format(run=tmp_path)
 
 
+def test_a_network_that_no_file_can_hold_is_not_to_be_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    RunFolder(tmp_path).recipe.write_text(tiny_recipe(method="ba2").model_dump_json())
+    monkeypatch.setattr(train, "file_warning", lambda _recipe: "no file can hold it")
+    assert train.next_steps(tmp_path) == f"prunus evaluate {tmp_path}"
+
+
 def test_only_the_first_of_several_processes_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "is_first_process", lambda: False)
     assert train.next_steps(tmp_path) is None

@@ -33,7 +33,7 @@ SHOWN = 50  # lines of errors, and of warnings
 WIDE = 1000  # columns, more than any table needs
 SHORT = 16  # characters of a name that a table has room for in a narrow terminal
 SPLITS = ("train", "validation", "test")
-ZOO_COLUMNS = ("backbone", "input", "kernel weights", "switches", "MACs", "top-1", "weights")
+ZOO_COLUMNS = ("backbone", "input", "kernel weights", "kernels", "MACs", "top-1", "weights")
 
 
 def demo(

@@ -26,7 +26,7 @@ from prunus.recipes import with_absolute_paths
 from prunus.timing.dense import why_not_a_file
 from prunus.training.findings import larger_than_dense
 from prunus.training.planning import check_recipe
-from prunus.training.promise import as_computed, make_keeper, with_own_norms
+from prunus.training.promise import as_computed, as_if_trained, make_keeper
 from prunus.training.settling import settled
 from prunus.training.setup import resized
 
@@ -69,7 +69,7 @@ def plan_recipe(recipe: Recipe) -> Plan:
     recipe = with_granularity(recipe, backbone.network)
     chosen = choose_method(recipe)
     identity = _identity(recipe, backbone, domains)
-    net = with_own_norms(adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options))
+    net = as_if_trained(adapt(backbone, identity.classes, chosen.name, recipe.seed, chosen.options))
     keeper = make_keeper(net, backbone, identity)
     measured = _shrunk(keeper, recipe, net.dense_bytes()) if keeper else _unpruned(net, backbone, recipe)
     dense = dense_costs(as_computed(net, backbone) if keeper else backbone)

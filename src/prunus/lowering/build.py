@@ -24,7 +24,10 @@ from prunus.lowering.views import View
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 
-ADVICE = "no model file can hold it; choose another network, or measure the run itself with: prunus evaluate RUN"
+ADVICE = (
+    "no model file can hold it; choose another network, or another image size (some work only at their own), "
+    "or measure the run itself with: prunus evaluate RUN"
+)
 
 
 @torch.no_grad()

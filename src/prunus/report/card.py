@@ -65,9 +65,9 @@ def _head(card: Card) -> str:
             file_size(card.file_bytes),
             f"{file_size(manifest.dense_bytes)}, no classifiers",
         ),
-        ("2-D kernels kept for all domains", percent(costs.union()), "100 %"),
-        ("2-D kernels used by a domain, mean", percent(sum(usages) / len(usages)), "100 %"),
-        ("2-D kernels used by a domain, largest", percent(max(usages)), "100 %"),
+        ("kernels kept for all domains", percent(costs.union()), "100 %"),
+        ("kernels used by a domain, mean", percent(sum(usages) / len(usages)), "100 %"),
+        ("kernels used by a domain, largest", percent(max(usages)), "100 %"),
         (
             "multiply-accumulates per image, mean",
             f"{macs * dense_macs:,.1f} M ({percent(macs)})",

@@ -1,5 +1,7 @@
 """Show a measured model in a terminal."""
 
+from collections.abc import Mapping
+
 from rich.console import Group
 
 from prunus.amounts import plural
@@ -45,7 +47,7 @@ def results_view(
     """
     title = plain_text(_title(results), style="bold")
     notes = [plain_text(note) for note in _notes(results, run)]
-    explanations = [plain_text(line) for line in _explanations(results)] if explain else []
+    explanations = [plain_text(line) for line in _explanations(results, _frozen(results, baseline))] if explain else []
     summary = plain_text(f"{_size(results)}{_budget(results)}")
     advice = [plain_text(line) for line in _advice(results, baseline)]
     return Group(title, *notes, _table(results, baseline), *explanations, *advice, summary)
@@ -159,20 +161,21 @@ def is_penalty(results: Evaluation) -> bool:
     return not (results.limits and described and described.keeps_budget)
 
 
-def _explanations(results: Evaluation) -> list[str]:
+def _explanations(results: Evaluation, frozen: Mapping[str, float]) -> list[str]:
     return [
         "accuracy: share of the images whose most probable class is the right one; ± is the larger side of the 95 % "
         "interval (Wilson), which says how far this many images can be off",
-        "frozen features: accuracy of a linear classifier on the unchanged backbone",
-        "kernels used: share of the backbone's 2-D kernels; any domain: kernels that at least one domain uses",
-        f"computation: share of the backbone's {results.dense_macs / 1e6:.1f} M convolution MACs per image; "
+        *(["frozen features: accuracy of a linear classifier on the unchanged backbone"] if frozen else []),
+        "kernels used: share of the backbone's kernels, which in linear layers are single weights; "
+        "any domain: kernels that at least one domain uses",
+        f"computation: share of the backbone's {results.dense_macs / 1e6:.1f} M MACs per image; "
         + _with_source(results, results.macs_ratio_with_source, "mean"),
-        f"parameters: {percent(results.params_ratio)} of the backbone's convolution weights "
+        f"parameters: {percent(results.params_ratio)} of the backbone's weights in convolutions and linear layers "
         "(weights that any domain uses, plus 1 bit per switch and domain); "
         + _with_source(results, results.params_ratio_with_source, "share"),
         f"sparsity (kernels that no domain uses, mean over layers): {percent(results.sparsity)}; "
         f"kernels that all domains use: {percent(results.intersection)}",
-        "size: with all norms and classifiers; that of the dense backbone is without them",
+        "size: with all norms and classifiers; that of the dense backbone is without a classifier",
     ]
 
 

@@ -21,7 +21,7 @@ from prunus.errors import BackboneError, BundleError, RecipeError
 from prunus.granularity import unit_name
 from prunus.lowering.computed_macs import computed
 from prunus.lowering.pack import Description, lower
-from prunus.masks.layer_copies import DomainNorms
+from prunus.masks.layer_copies import DomainNorms, LayerCopies
 from prunus.masks.network import MultiDomainNet
 from prunus.measure.budget import LimitUse, whole_share, write_amount
 from prunus.measure.cost import CostReport
@@ -44,7 +44,7 @@ def make_keeper(
     if not isinstance(options, Options) or net.switches is None:
         return None
     backbone = as_computed(net, backbone)
-    smallest = partial(_smallest, with_own_norms(net), backbone, identity, options)
+    smallest = partial(_smallest, as_if_trained(net), backbone, identity, options)
     refuse_unreachable(smallest, identity.recipe.budget, dense_costs(backbone))
     return _keeper(net, backbone, identity, options, processes)
 
@@ -105,16 +105,17 @@ def _keeper(
 
 
 @torch.no_grad()
-def with_own_norms(net: MultiDomainNet) -> MultiDomainNet:
-    """Return a copy whose domains have different norms, as after training.
+def as_if_trained(net: MultiDomainNet) -> MultiDomainNet:
+    """Return a copy that takes as many bytes as after training.
 
-    Before training they are equal, and a file holds what is equal only once.
+    Before training, norms are the same in all domains and biases may be 0: a file holds what is the same only once,
+    and no zeros.
     """
     net = copy.deepcopy(net)
     generator = torch.Generator().manual_seed(0)
-    for norms in (adapter for adapter in net.adapters if isinstance(adapter, DomainNorms)):
-        for tensor in norms.state_dict().values():
-            if tensor.is_floating_point():
+    for copies in (adapter for adapter in net.adapters if isinstance(adapter, LayerCopies)):
+        for tensor in copies.state_dict().values():
+            if tensor.is_floating_point() and (isinstance(copies, DomainNorms) or not tensor.any()):
                 noise = torch.rand(tensor.shape, generator=generator, dtype=tensor.dtype)
                 tensor.add_(NOISE * noise.to(tensor.device))  # not below 0: variances stay positive
     return net

@@ -108,5 +108,6 @@ def next_steps(run: str | Path) -> str | None:
     """Name the commands to use after training; of several processes only the first does."""
     if not is_first_process():
         return None
-    packable = choose_method(load_stored_recipe(RunFolder(Path(run)).recipe)).method.packable
+    recipe = load_stored_recipe(RunFolder(Path(run)).recipe)
+    packable = choose_method(recipe).method.packable and file_warning(recipe) is None
     return f"prunus evaluate {run}" + (f", then prunus prune {run} --out model.prunus" if packable else "")
