@@ -63,7 +63,7 @@ def test_a_copy_as_if_trained_is_as_large_as_a_trained_network_and_answers_nearl
 def test_biases_that_training_will_change_are_counted_though_they_begin_at_zero() -> None:
     backbone = tiny_backbone()
     with torch.no_grad():
-        backbone.network[0].bias.zero_()  # type: ignore[index, union-attr, operator]
+        backbone.network.get_parameter("0.bias").zero_()
     net = adapt(backbone, CLASSES, "exact")
     assert not net.tensors("a")["0.bias"].any()
     copied = as_if_trained(net).tensors("a")
