@@ -24,7 +24,7 @@ static inline void add_four(const Fours& j, ptrdiff_t four, const float* input) 
   float* all_sums = j.sums;
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++)
-    for (int n = 0; n < kFoursRow<N, Edge>; n += kBlock) __builtin_prefetch(next + i * j.channel + n);
+    __builtin_prefetch(next + i * j.channel);  // the processor itself asks for the lines after it
   for (uint32_t k = begin; k < end; k++) {
     const ptrdiff_t number = list[k];
     float* sums = all_sums + outputs[number] * kFoursRow<N, Edge>;

@@ -202,7 +202,7 @@ void PointwiseConvolution::compute_fours(const Run& run) const {
     j.start = fours_->start(run.domain, chunk);
     j.list = fours_->list(run.domain);
     j.weights = weights_.as_float32();
-    if (chunk + 1 < chunks) {
+    if (tile == 0 && chunk + 1 < chunks) {  // later tiles find them in the cache
       j.next = j.weights + kFour * first_four_[chunk + 1];
       j.next_floats = kFour * (first_four_[chunk + 2] - first_four_[chunk + 1]);
     }
