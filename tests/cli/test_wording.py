@@ -8,6 +8,7 @@ import pytest
 
 import prunus
 from prunus.cli.wording import on_command_line
+from prunus.quantizing.run_images import WAYS
 
 ROOT = Path(prunus.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
@@ -32,6 +33,11 @@ OTHERS = {
         ("continue with: prunus.resume('runs/a b'), or not", "continue with: prunus train --resume runs/a b, or not"),
         ("with: prunus.train('recipe.toml', 'runs/a')", "with: prunus train recipe.toml --out runs/a"),
         ("with: prunus.prune('RUN', 'model.prunus')", "with: prunus prune RUN --out model.prunus"),
+        (
+            "with: prunus.prune('RUN', 'model.prunus', dtype='float32')",
+            "with: prunus prune RUN --out model.prunus --dtype float32",
+        ),
+        ("write floats with the argument dtype='float16'", "write floats with --dtype float16"),
         ("use the argument data='DIR'", "use --data DIR"),
         ("off with the argument use_cache=False", "off with --no-cache"),
         ("skip such images with skip_bad_images = true in the recipe", "skip such images with --skip-bad-images"),
@@ -50,6 +56,11 @@ def _texts(path: Path) -> list[str]:
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings]
     return [node.value for node in constants if isinstance(node.value, str)]
+
+
+@pytest.mark.parametrize("text", [WAYS, *_texts(ROOT / "editing" / "domains.py")])
+def test_what_is_said_about_8_bits_has_no_python_on_the_command_line(text: str) -> None:
+    assert not re.search(r"prunus\.\w+\(|\b\w+='", on_command_line(text))
 
 
 def test_no_room_below_the_command_line_names_an_option() -> None:

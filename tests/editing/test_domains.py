@@ -257,5 +257,7 @@ def test_a_domain_is_removed_from_an_8_bit_file_and_the_others_answer_as_before(
 def test_no_domain_is_added_to_an_8_bit_file() -> None:
     bundle = random_coded_bundle(integer_graph(0), SIZE)
     parts = drawn_parts(bundle, np.random.default_rng(0), grows=False)
-    with pytest.raises(BundleError, match="a domain cannot be added to an 8-bit model file; add it to the float file"):
+    with pytest.raises(
+        BundleError, match="a domain cannot be added to an 8-bit model file; add it to a file of floats"
+    ):
         add_domain(bundle, "c", parts)

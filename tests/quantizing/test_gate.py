@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.checks import check_codes
+from prunus.bundle.eight_bits.record import KEY, longest_record
 from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.file import bundle_size
 from prunus.quantizing.coding import Coder, make_coder
 from prunus.quantizing.codings import calibrate
 from prunus.quantizing.gate import Decision, Gate, _shortest
-from prunus.quantizing.judging import Judge, Loss, Losses
+from prunus.quantizing.judging import Judge, Loss, Losses, is_within
 from tests.makers.coded_bundles import without_ones
 from tests.makers.eight_bit_images import drawn_images
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle
@@ -41,6 +43,7 @@ class _Judge(Judge):
         self.judged: list[int] = []
 
     def losses(self, bundle: Bundle) -> Losses:
+        check_codes(bundle.manifest, bundle.arrays)
         self.judged.append(len(bundle.manifest.integers))
         return BAD if self.loses(bundle) else GOOD
 
@@ -70,18 +73,61 @@ def test_as_few_operations_as_possible_return_to_floats(coder: Coder, most: int)
     assert decision.bundle.manifest.wide == ()
 
 
-def test_layers_stay_wide_only_if_floats_are_not_enough(coder: Coder) -> None:
-    decision = Gate(coder, _Judge(lambda bundle: len(bundle.manifest.wide) < 2)).decide()
-    assert decision.bundle.manifest.wide == ("b", "c")
-    assert decision.bundle.manifest.integers == ()
+def test_layers_stay_wide_only_if_floats_are_not_enough_and_the_others_compute_with_integers(coder: Coder) -> None:
+    judge = _Judge(lambda bundle: len(bundle.manifest.wide) < 2)
+    manifest = Gate(coder, judge).decide().bundle.manifest
+    assert manifest.wide == ("b", "c")
+    assert [manifest.graph[number].op for number in manifest.integers] == ["conv", "mean"]  # a and the last one
+    assert judge.judged[-1] == 2  # at once
+
+
+def test_beside_wide_layers_as_few_operations_as_possible_return_to_floats(coder: Coder) -> None:
+    judge = _Judge(lambda bundle: len(bundle.manifest.wide) < 1 or len(bundle.manifest.integers) > 2)
+    decision = Gate(coder, judge).decide()
+    assert decision.bundle.manifest.wide == ("c",)
+    assert decision.losses == GOOD
+    assert [decision.bundle.manifest.graph[number].op for number in decision.bundle.manifest.integers] == ["conv"]
+    never = Gate(coder, _Judge(lambda bundle: len(bundle.manifest.wide) < 1 or bool(bundle.manifest.integers)))
+    assert never.decide().bundle.manifest.integers == ()
+
+
+def _largest(coder: Coder, wide: str) -> int:
+    """Return the bytes of a file with one wide layer, all other operations in integers, and the longest record."""
+    numbers = [n for n, op in enumerate(coder.bundle.manifest.graph) if getattr(op, "layer", None) != wide]
+    bundle = coder.coded(numbers, (wide,))
+    provenance = bundle.manifest.provenance | {KEY: longest_record(bundle.domains)}
+    return bundle_size(replace(bundle, manifest=bundle.manifest.model_copy(update={"provenance": provenance})), "int8")
 
 
 def test_layers_stay_wide_only_as_far_as_there_is_room(coder: Coder) -> None:
-    room = bundle_size(coder.coded((), ("c",)), "int8")
+    room = _largest(coder, "c")
     decision = Gate(coder, _Judge(lambda bundle: True), room).decide()
     assert decision.bundle.manifest.wide == ("c",)
     assert decision.losses == BAD
-    assert Gate(coder, _Judge(lambda bundle: True), 0).decide().bundle.manifest.wide == ()
+    assert len(decision.bundle.manifest.integers) == 4  # they lose no more than floats
+    assert Gate(coder, _Judge(lambda bundle: True), room - 1).decide().bundle.manifest.wide == ()
+
+
+def test_where_floats_lose_too_much_integers_lose_no_more(coder: Coder) -> None:
+    worse = {"a": Loss(100, 0.9, 0.7)}
+
+    class _Both(_Judge):
+        def losses(self, bundle: Bundle) -> Losses:
+            return worse if len(bundle.manifest.integers) > 3 else BAD
+
+    decision = Gate(coder, _Both(lambda bundle: True), 0).decide()
+    assert decision.losses == BAD
+    assert len(decision.bundle.manifest.integers) == 3
+
+
+def test_the_ranking_of_operations_and_layers_is_watched(coder: Coder) -> None:
+    seen: list[tuple[str, int, int]] = []
+    Gate(coder, _Judge(lambda bundle: True), 0, lambda *step: seen.append(step)).decide()
+    operations, layers = len(coder.bundle.manifest.graph), len(coder.bundle.manifest.convs)
+    assert seen == [
+        *(("operations", done, operations) for done in range(1, operations + 1)),
+        *(("layers", done, layers) for done in range(1, layers + 1)),
+    ]
 
 
 def test_the_shortest_list_is_found_with_few_measurements(coder: Coder) -> None:
@@ -92,10 +138,10 @@ def test_the_shortest_list_is_found_with_few_measurements(coder: Coder) -> None:
             tried.append(count)
             return Decision(coder.bundle, GOOD if count >= first else BAD)
 
-        assert _shortest(200, decide) is not None
+        assert _shortest(200, decide, is_within) is not None
         assert first in tried
         assert len(tried) <= 18
-    assert _shortest(3, lambda count: Decision(coder.bundle, BAD)) is None
+    assert _shortest(3, lambda count: Decision(coder.bundle, BAD), is_within) is None
 
 
 def test_a_coarse_coding_is_found_by_its_images(coder: Coder) -> None:

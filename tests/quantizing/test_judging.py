@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prunus.quantizing.judging import Judge, Loss, is_within
+from prunus.quantizing.judging import Judge, Loss, is_within, loses_no_more
 from tests.makers.eight_bit_images import drawn_images
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle
 
@@ -28,6 +28,13 @@ def test_a_mean_of_0_3_points_and_one_point_in_any_domain_may_be_lost(lost: list
 def test_one_lost_image_in_all_is_no_loss_where_there_are_few(first: int, second: int, expected: bool) -> None:
     losses = {"a": Loss(20, 0.5, 0.5 - first / 20), "b": Loss(20, 0.5, 0.5 - second / 20)}
     assert is_within(losses) is expected
+
+
+def test_one_domain_that_loses_more_is_enough_to_lose_more() -> None:
+    losses = {"a": Loss(20, 0.5, 0.4), "b": Loss(20, 0.5, 0.5)}
+    assert loses_no_more(losses, losses)
+    assert loses_no_more(losses | {"b": Loss(20, 0.5, 0.6)}, losses)
+    assert not loses_no_more(losses | {"a": Loss(20, 0.5, 0.35), "b": Loss(20, 0.5, 0.9)}, losses)
 
 
 def test_a_bundle_loses_nothing_against_itself_and_others_do() -> None:

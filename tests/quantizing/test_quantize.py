@@ -48,3 +48,4 @@ def test_a_domain_without_held_out_images_is_calibrated_and_not_measured() -> No
     found = eight_bits_of(quantize(floats, images, Settings(), lambda *_: None))
     assert found is not None
     assert list(found.held_out) == ["a"]
+    assert found.unmeasured == ("b",)

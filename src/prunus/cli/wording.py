@@ -8,6 +8,7 @@ WORDS = (
     (rf"prunus\.resume\({PATH}\)", r"prunus train --resume \2"),
     (rf"prunus\.train\('recipe\.toml', {PATH}\)", r"prunus train recipe.toml --out \2"),
     (r"prunus\.prune\('RUN', 'model\.prunus'\)", "prunus prune RUN --out model.prunus"),
+    (r"prunus\.prune\('RUN', 'model\.prunus', dtype='(\w+)'\)", r"prunus prune RUN --out model.prunus --dtype \1"),
     (r"skip_bad_images = true in the recipe", "--skip-bad-images"),
     (r"the argument use_cache=False", "--no-cache"),
     (rf"the argument (?P<name>[a-z_]+)={PATH.replace('1', '2')}", r"--\1 \3"),

@@ -74,8 +74,8 @@ def check_floats(bundle: Bundle) -> None:
     """Refuse to add a domain to an 8-bit bundle: what is learned on rounded weights would have to be rounded again."""
     if bundle.dtype == "int8":
         raise BundleError(
-            "a domain cannot be added to an 8-bit model file; add it to the float file of the same run, which is "
-            "written with: prunus.prune('RUN', 'model.prunus', dtype='float32')"
+            "a domain cannot be added to an 8-bit model file; add it to a file of floats, which is written with: "
+            "prunus.prune('RUN', 'model.prunus', dtype='float32')"
         )
 
 

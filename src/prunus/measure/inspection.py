@@ -1,7 +1,7 @@
 """The contents of a model file: kernels by layer, what domains share, and where the bytes go."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -29,7 +29,10 @@ PARTS = {
 }
 CODINGS = {"codings": "scales and zeros of 8-bit values"}
 JOINED = {"wide": "kernels", "scales": "kernels", "classifiers": "heads", "zeros": "codings"}  # of an 8-bit file
-MOST_NAMES = 12  # of operations in one sentence
+MOST_NAMES = 12  # of layers in one sentence
+MOST_DOMAINS = 10  # that have a line of their own
+KINDS = {"conv": "convolutions", "layer_norm": "layer norms", "attention": "attention"}  # that always use floats
+OTHERS = "others"
 REST = "graph, names, classes, provenance"
 
 
@@ -57,10 +60,16 @@ class HeldOut(Result):
     floats: Share
     int8: Share
 
+    def right(self) -> tuple[int, int]:
+        """Return how many images are right in floats and in 8 bits."""
+        return round(self.floats * self.images), round(self.int8 * self.images)
 
-def _listed(names: Sequence[str]) -> str:
-    more = [f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
-    return ", ".join([*names[:MOST_NAMES], *more])
+
+def _listed(names: Sequence[str], others: int = 0) -> str:
+    """List layers, and count those that are too many and operations that have no name."""
+    more = [f"{plural(left, 'more layer')}" for left in [len(names) - MOST_NAMES] if left > 0]
+    rest = [plural(others, "other operation" if names else "operation")] if others else []
+    return ", ".join([*names[:MOST_NAMES], *more, *rest])
 
 
 class EightBits(Result):
@@ -69,35 +78,56 @@ class EightBits(Result):
     Args:
         operations: of the graph.
         integers: of these, those that compute with 8-bit integers.
-        kept_float: those that could, but lose too much accuracy: layers, or the kind and number of an operation.
-        wide: layers whose weights are stored as float16.
+        kept_float: layers that could, but returned to floats so that less accuracy is lost.
+        kept_others: how many other operations did.
+        always_float: how many operations cannot compute with integers, by kind.
+        wide: layers whose weights are stored as float16; they compute with floats.
         calibration: images of each domain that chose the codings; None if the file does not record it.
         held_out: the accuracy before and after, by domain, as measured when the file was written.
+        unmeasured: domains that had no held-out images.
     """
 
     operations: int
     integers: int
     kept_float: tuple[str, ...]
+    kept_others: int
+    always_float: dict[str, int]
     wide: tuple[str, ...]
     calibration: int | None
     held_out: dict[str, HeldOut]
+    unmeasured: tuple[str, ...]
 
     def in_words(self) -> list[str]:
         """Say what was decided, and what it loses."""
         lines = [f"8 bits: {self.integers} of {plural(self.operations, 'operation')} compute with integers"]
-        if self.kept_float:
-            lines.append(f"kept in floats, where integers lose too much: {_listed(self.kept_float)}")
+        if fixed := sum(self.always_float.values()):
+            kinds = ", ".join(f"{kind} {count}" for kind, count in self.always_float.items())
+            lines[0] += f"; {fixed} always {'uses' if fixed == 1 else 'use'} floats ({kinds})"
+        returned = [layer for layer in self.kept_float if layer not in set(self.wide)]
+        if not self.integers:
+            lines.append("without integers the file is small, but not faster than a file of floats")
+        elif returned or self.kept_others:
+            lines.append(f"returned to floats, to lose less accuracy: {_listed(returned, self.kept_others)}")
         if self.wide:
-            lines.append(f"weights kept as float16: {_listed(self.wide)}")
-        if self.held_out:
-            before, after = (mean(getattr(row, key) for row in self.held_out.values()) for key in ("floats", "int8"))
-            name, row = min(self.held_out.items(), key=lambda item: item[1].int8 - item[1].floats)
-            loss = f"; most is lost by {name}, {100 * row.int8:.1f} % ({100 * row.floats:.1f} %)"
-            lines.append(
-                f"mean accuracy on held-out images: {100 * after:.1f} % (in floats {100 * before:.1f} %)"
-                f"{loss if row.int8 < row.floats else ''}"
-            )
-        return lines
+            lines.append(f"weights kept as float16, and computed in floats: {_listed(self.wide)}")
+        return [*lines, *self._accuracy_in_words()]
+
+    def _accuracy_in_words(self) -> Iterator[str]:
+        """Say how many held-out images of each domain are right, or of those that lose most if there are many."""
+        rows = sorted(self.held_out.items(), key=lambda item: item[1].int8 - item[1].floats)
+        worst = {name for name, _ in rows[:MOST_DOMAINS]}
+        if rows:
+            before, after = (mean(getattr(row, key) for _, row in rows) for key in ("floats", "int8"))
+            title = "accuracy" if len(rows) == 1 else "mean accuracy"
+            yield f"{title} on held-out images: {100 * after:.1f} % (in floats {100 * before:.1f} %)"
+        for name, row in self.held_out.items():
+            if name in worst:
+                floats, coded = row.right()
+                yield f"in {name}, {coded:,} of {row.images:,} are right (in floats {floats:,})"
+        if left := len(rows) - len(worst):
+            yield f"{plural(left, 'other domain loses', 'other domains lose')} less or nothing"
+        if self.unmeasured:
+            yield f"not measured, because no images were held out: {', '.join(self.unmeasured)}"
 
 
 class Inspection(Result):
@@ -183,16 +213,18 @@ def eight_bits_of(bundle: Bundle) -> EightBits | None:
     integers = set(manifest.integers)
     record = read_record(manifest.provenance)
     known = {name: row for name, row in record.accuracy.items() if name in manifest.domains} if record else {}
+    possible = set(possible_integers(bundle))
+    kept = [manifest.graph[number] for number in sorted(possible - integers)]
+    fixed = Counter(KINDS.get(o.op, OTHERS) for number, o in enumerate(manifest.graph) if number not in possible)
+    layers = tuple(dict.fromkeys(operation.layer for operation in kept if isinstance(operation, Conv)))
     return EightBits(
         operations=len(manifest.graph),
         integers=len(integers),
-        kept_float=tuple(_title(bundle, number) for number in possible_integers(bundle) if number not in integers),
+        kept_float=layers,
+        kept_others=sum(not isinstance(operation, Conv) for operation in kept),
+        always_float={kind: fixed[kind] for kind in sorted(fixed, key=lambda kind: (kind == OTHERS, -fixed[kind]))},
         wide=manifest.wide,
         calibration=record.calibration if record else None,
         held_out={name: HeldOut(images=row[0], floats=row[1], int8=row[2]) for name, row in known.items()},
+        unmeasured=tuple(name for name in manifest.domains if record and name not in known),
     )
-
-
-def _title(bundle: Bundle, number: int) -> str:
-    operation = bundle.manifest.graph[number]
-    return operation.layer if isinstance(operation, Conv) else f"{operation.op} {number}"

@@ -1,6 +1,6 @@
 """Choose the coding of every value that can be coded, in every domain."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,12 @@ from prunus.bundle.eight_bits.rules import shared_codings
 from prunus.bundle.eight_bits.splitting import Origin, Split, possible_integers, split_activations
 from prunus.bundle.packing import from_bundle
 from prunus.graph.operations import Cat, Graph
-from prunus.quantizing.images import Pictures
+from prunus.quantizing.images import Loading, Pictures
 from prunus.quantizing.observing import observe
 from prunus.quantizing.ranges import RULES, Histogram, RangeRule, coding_of
 
 Place = tuple[int, bool]  # an operation before it is split, or -1 for the image; whether its activation is computed
 DomainCodings = dict[Place, tuple[float, int]]
-Watch = Callable[[str, int, int], None]  # a domain, images done, all of them
 
 
 def _unwatched(domain: str, done: int, total: int) -> None:
@@ -43,7 +42,7 @@ class Calibration:
 
 
 def calibrate(
-    bundle: Bundle, images: Mapping[str, Pictures], rule: RangeRule, watch: Watch = _unwatched
+    bundle: Bundle, images: Mapping[str, Pictures], rule: RangeRule, watch: Loading = _unwatched
 ) -> Calibration:
     """Run a bundle of floats on images of each domain and choose codings by a rule."""
     split = split_activations(bundle, possible_integers(bundle))

@@ -3,17 +3,27 @@
 First, all operations that can compute with integers do so. If that loses too much on held-out images, operations
 return to floats, those first that change the logits most on their own. Their weights stay in 8 bits, so the file does
 not grow. Only if all operations in floats still lose too much, layers store their weights as float16, as far as there
-is room.
+is room. All other operations then compute with integers again, and return to floats as before.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.record import KEY, longest_record
 from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.file import bundle_size
+from prunus.graph.operations import Conv
 from prunus.quantizing.coding import Coder
-from prunus.quantizing.judging import Judge, Losses, is_within
+from prunus.quantizing.images import Loading
+from prunus.quantizing.judging import Judge, Losses, is_within, loses_no_more
+
+Thing = TypeVar("Thing", int, str)  # an operation or a layer
+
+
+def _unwatched(what: str, done: int, total: int) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -26,11 +36,16 @@ class Decision:
 
 @dataclass(frozen=True)
 class Gate:
-    """What decides: codes of a bundle, images to judge them by, and the bytes that a file may have."""
+    """What decides: codes of a bundle, images to judge them by, and the bytes that a file may have.
+
+    Args:
+        watch: told how many operations or layers have been tried on their own.
+    """
 
     coder: Coder
     judge: Judge
     most_bytes: int | None = None
+    watch: Loading = _unwatched
 
     def decide(self) -> Decision:
         """Return the bundle with the fewest operations in floats that loses little enough, or the one nearest to it."""
@@ -38,50 +53,78 @@ class Gate:
         first = self._judged(possible)
         if is_within(first.losses):
             return first
-        ranked = sorted(possible, key=lambda number: self.judge.distance(self.coder.coded((number,))), reverse=True)
-        found = _shortest(len(ranked), lambda count: self._judged(_without(possible, ranked[:count])))
-        return found or self._widened(possible)
+        ranked = self._ranked("operations", possible, lambda number: self.coder.coded((number,)))
+        found = _shortest(len(ranked), lambda count: self._judged(ranked[count:]), is_within)
+        return found or self._with_integers(self._widened(), ranked)
 
-    def _widened(self, possible: Collection[int]) -> Decision:
+    def _widened(self) -> Decision:
         """Return a bundle of operations in floats, in which the layers that need it most have wide weights."""
         layers = tuple(self.coder.bundle.manifest.convs)
-        ranked = sorted(layers, key=lambda layer: self.judge.distance(self._wide(_others(layers, layer))), reverse=True)
+        ranked = self._ranked("layers", layers, lambda layer: self.coder.coded((), _others(layers, layer)))
         room = max(count for count in range(len(layers) + 1) if self._fits(ranked[:count]))
-        found = _shortest(room, lambda count: self._decided(self._wide(ranked[:count])))
-        return found or self._decided(self._wide(ranked[:room]))
+        found = _shortest(room, lambda count: self._judged((), ranked[:count]), is_within)
+        return found or self._judged((), ranked[:room])
+
+    def _with_integers(self, floats: Decision, ranked: Sequence[int]) -> Decision:
+        """Return a bundle of the same wide layers, with as many operations in integers as lose little enough.
+
+        If floats lose too much themselves, integers may lose as much as they do.
+        """
+        wide = floats.bundle.manifest.wide
+        narrow = self._narrow(ranked, wide)
+
+        def decide(count: int) -> Decision:
+            return self._judged(narrow[count:], wide) if count < len(narrow) else floats
+
+        def is_enough(losses: Losses) -> bool:
+            return is_within(losses) or loses_no_more(losses, floats.losses)
+
+        first = decide(0)
+        return first if is_enough(first.losses) else _shortest(len(narrow), decide, is_enough) or floats
+
+    def _ranked(self, what: str, things: Collection[Thing], code: Callable[[Thing], Bundle]) -> list[Thing]:
+        """Return operations or layers, those first whose 8 bits change the logits most on their own."""
+        distances = {}
+        for done, thing in enumerate(things, 1):
+            distances[thing] = self.judge.distance(code(thing))
+            self.watch(what, done, len(things))
+        return sorted(things, key=distances.__getitem__, reverse=True)
+
+    def _narrow(self, numbers: Iterable[int], wide: Collection[str]) -> list[int]:
+        """Return operations without those of wide layers, which compute with floats."""
+        graph = self.coder.bundle.manifest.graph
+        of_wide = {n for n, operation in enumerate(graph) if isinstance(operation, Conv) and operation.layer in wide}
+        return [number for number in numbers if number not in of_wide]
 
     def _fits(self, wide: Collection[str]) -> bool:
-        return not wide or self.most_bytes is None or bundle_size(self._wide(wide), "int8") <= self.most_bytes
+        """Return whether a file with these wide layers has room, whatever else is decided."""
+        if not wide or self.most_bytes is None:
+            return True
+        largest = self.coder.coded(self._narrow(possible_integers(self.coder.bundle), wide), wide)
+        provenance = largest.manifest.provenance | {KEY: longest_record(largest.domains)}
+        recorded = Bundle(largest.manifest.model_copy(update={"provenance": provenance}), largest.arrays)
+        return bundle_size(recorded, "int8") <= self.most_bytes
 
-    def _wide(self, wide: Collection[str]) -> Bundle:
-        return self.coder.coded((), wide)
-
-    def _judged(self, integers: Collection[int]) -> Decision:
-        return self._decided(self.coder.coded(integers))
-
-    def _decided(self, bundle: Bundle) -> Decision:
+    def _judged(self, integers: Collection[int], wide: Collection[str] = ()) -> Decision:
+        bundle = self.coder.coded(integers, wide)
         return Decision(bundle, self.judge.losses(bundle))
 
 
-def _shortest(most: int, decide: Callable[[int], Decision]) -> Decision | None:
+def _shortest(most: int, decide: Callable[[int], Decision], is_enough: Callable[[Losses], bool]) -> Decision | None:
     """Return the first of `most` decisions that loses little enough, as if later ones lost less; None if none does."""
     best = decide(most)
-    if not is_within(best.losses):
+    if not is_enough(best.losses):
         return None
     low, high = 0, most  # too few and enough
     while high - low > 1:
         # steps are short at first, since few operations are to blame as a rule
         middle = min(max(low + 1, 2 * low), (low + high) // 2)
         found = decide(middle)
-        if is_within(found.losses):
+        if is_enough(found.losses):
             best, high = found, middle
         else:
             low = middle
     return best
-
-
-def _without(numbers: Collection[int], left_out: Collection[int]) -> tuple[int, ...]:
-    return tuple(number for number in numbers if number not in set(left_out))
 
 
 def _others(layers: Collection[str], layer: str) -> tuple[str, ...]:

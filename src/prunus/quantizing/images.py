@@ -14,7 +14,7 @@ from prunus.data.loading import load_images
 from prunus.images import Preprocess, crop_windows
 
 MOST_BYTES = 2**29  # of the held-out images of all domains
-Loading = Callable[[str, int, int], None]  # domain, images done, total
+Loading = Callable[[str, int, int], None]  # told of a domain, the images done, and all of them
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Legend: N = images, K = classes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import mean
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
-from prunus.quantizing.images import Drawn, Pictures
+from prunus.quantizing.images import Drawn, Loading, Pictures
 from prunus.runtime.engine import Engine, make_engine
 
 BATCH = 64
@@ -53,6 +53,11 @@ def is_within(losses: Losses) -> bool:
     )
 
 
+def loses_no_more(losses: Losses, others: Losses) -> bool:
+    """Return whether no domain loses more than others of the same images say."""
+    return all(loss.coded >= others[domain].coded - ROUNDING for domain, loss in losses.items())
+
+
 class Judge:
     """Held-out images of every domain, and the logits that floats give them.
 
@@ -60,9 +65,7 @@ class Judge:
         watch: called with the domain, the images classified so far and all of them.
     """
 
-    def __init__(
-        self, floats: Bundle, images: Mapping[str, Drawn], threads: int, watch: Callable[[str, int, int], None]
-    ) -> None:
+    def __init__(self, floats: Bundle, images: Mapping[str, Drawn], threads: int, watch: Loading) -> None:
         self.images = {domain: drawn for domain, drawn in images.items() if len(drawn.held_out)}
         self._threads = threads
         self._watch = watch

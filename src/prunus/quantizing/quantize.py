@@ -1,11 +1,12 @@
 """From a bundle of floats to an 8-bit one that loses little accuracy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.eight_bits.record import KEY, EightBitRecord
+from prunus.evaluation.watching import Watch
 from prunus.quantizing.coding import make_coder
 from prunus.quantizing.codings import calibrate
 from prunus.quantizing.gate import Gate
@@ -13,8 +14,6 @@ from prunus.quantizing.images import Drawn
 from prunus.quantizing.judging import Judge, Losses
 from prunus.quantizing.ranges import RangeRule
 from prunus.quantizing.weights import WeightRule
-
-Watch = Callable[[str, str, int, int], None]  # what is being done, the domain, images done, all of them
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def quantize(bundle: Bundle, images: Mapping[str, Drawn], settings: Settings, wa
     )
     coder = make_coder(bundle, calibration, settings.weights)
     judge = Judge(bundle, images, settings.threads, partial(watch, "measuring 8 bits of"))
-    decision = Gate(coder, judge, settings.most_bytes).decide()
+    decision = Gate(coder, judge, settings.most_bytes, partial(watch, "ranking")).decide()
     count = max(len(drawn.calibration) for drawn in images.values())
     return _recorded(decision.bundle, count, decision.losses)
 

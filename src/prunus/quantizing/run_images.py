@@ -1,24 +1,29 @@
 """Find the training images of a run and draw from them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from prunus.bundle.manifest import DomainEntry
-from prunus.config import DomainChoice, Recipe
+from prunus.config import NO_FOLDERS, DomainChoice, Recipe
 from prunus.data.domains import Domain
+from prunus.data.folders.structure import split_of
 from prunus.data.layouts import open_domain
-from prunus.errors import DataError
+from prunus.errors import DataError, PrunusError
 from prunus.evaluation.classifying import locate
-from prunus.quantizing.images import Draw, Drawn, draw_images, limited
+from prunus.quantizing.images import Draw, Drawn, Loading, draw_images, limited
 
-Loading = Callable[[str, int, int], None]  # domain, images done, total
+WAYS = (
+    "name the folder that holds the domains with the argument data='DIR', or write a file of floats with the argument "
+    "dtype='float16'"
+)
 
 
 def draw_run_images(
     recipe: Recipe, entries: Mapping[str, DomainEntry], data: str | Path | None, draw: Draw, loading: Loading
 ) -> dict[str, Drawn]:
-    """Draw images of every domain of a run.
+    """Draw images of every domain of a model.
 
     Args:
         entries: the domains as the model file has them, with their classes.
@@ -26,22 +31,26 @@ def draw_run_images(
     """
     side = max(entry.preprocess.size for entry in entries.values())
     fewer = limited(draw, side, len(entries))
+    choices = {choice.name: choice for choice in recipe.domains}
     drawn = {}
-    for choice in recipe.domains:
-        entry = entries[choice.name]
+    for name, entry in entries.items():
+        choice = choices.get(name) or DomainChoice(name=name, path=name)
         domain = _opened(choice, entry, recipe, data)
-        drawn[choice.name] = draw_images(domain, entry.preprocess, fewer, recipe.skip_bad_images, loading)
+        drawn[name] = draw_images(domain, entry.preprocess, fewer, recipe.skip_bad_images, loading)
     return drawn
 
 
 def _opened(choice: DomainChoice, entry: DomainEntry, recipe: Recipe, data: str | Path | None) -> Domain:
+    located = None
     try:
-        domain = open_domain(locate(choice, data), recipe.training.validation_share)
-    except DataError as error:
+        located = locate(choice, data)
+        domain = open_domain(located, recipe.training.validation_share)
+    except PrunusError as error:
+        problem = str(error)
+        with suppress(OSError):  # a folder that cannot be read is named by the error
+            problem = _problem(choice.name, data, located) or problem
         raise DataError(
-            f"8-bit numbers are chosen with the training images of every domain, and those of {choice.name!r} cannot "
-            f"be read: {error}; name the folder that holds the domains with the argument data='DIR', or write a model "
-            "file of another dtype, such as dtype='float16'"
+            f"8-bit numbers are chosen with the training images of every domain, but {problem}; {WAYS}"
         ) from None
     if domain.classes != entry.classes:
         raise DataError(
@@ -50,3 +59,19 @@ def _opened(choice: DomainChoice, entry: DomainEntry, recipe: Recipe, data: str 
     if recipe.training.splits != "train":  # validation images were trained on too
         return replace(domain, train=(*domain.train, *domain.validation), validation=())
     return domain
+
+
+def _problem(name: str, data: str | Path | None, located: DomainChoice | None) -> str | None:
+    """Say in a few words why the images of a domain were not found; None if an error says it better."""
+    if data is not None and not Path(data).exists():
+        return f"there is no folder {data}"
+    if located is None:
+        return f"the model file does not record where those of {name!r} are" if data is None else None
+    if located.path.startswith(NO_FOLDERS):
+        return None
+    folder = Path(located.path)
+    if data is not None and not folder.exists():
+        return f"{data} holds no folder and no zip file of the domain {name!r}"
+    splits = [entry for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
+    empty = [entry for entry in splits if split_of(entry.name) == "train" and not any(entry.iterdir())]
+    return f"the folder {empty[0]} is empty" if empty else None

@@ -149,6 +149,8 @@ def _check_disk(path: Path, processes: Processes) -> None:
 def open_run(path: Path, device: str = "auto") -> TrainedRun:
     """Load the network of a run as it was last saved; the images are not needed."""
     folder = RunFolder(path)
+    if path.is_file():
+        raise TrainingError(f"{path} is a file, not the folder of a run; name the folder that the run was trained in")
     if not folder.holds_run():
         raise TrainingError(
             f"{path} is neither a run folder nor a model file; "

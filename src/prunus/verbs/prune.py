@@ -1,4 +1,4 @@
-"""Write a run as one small model file."""
+"""Write a run as one small model file, or a model file of floats as one of another type."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from prunus.quantizing.run_images import draw_run_images
 from prunus.recipes import parse_recipe
 from prunus.timing.machine import usable_processors
 from prunus.training.findings import larger_than_dense, limit_of, over_budget, over_limits
-from prunus.training.run import TrainedRun, open_run
+from prunus.training.run import open_run
 from prunus.verbs.arguments import Domains, Own, check_run_or_file
 
 if TYPE_CHECKING:
@@ -48,39 +48,58 @@ def prune(
 ) -> Path:
     """Drop every kernel that no domain of a run uses and write the rest to one file.
 
-    A file that exceeds its budget, or the size of the dense network, is written with a warning.
+    A model file of floats is written again with another dtype, with all its domains, those that were added too. A
+    file that exceeds its budget, or the size of the dense network, is written with a warning.
 
     Args:
+        run: the folder of a run, or a model file of floats.
         dtype: how weights are stored: float32, float16, bfloat16 or int8 (default: the recipe's). With int8 the file
             also computes with 8-bit integers, whose scales are chosen with training images.
-        data: for int8, the folder of the domains, if it is not where the recipe says.
+        data: for int8, the folder of the domains, if it is not where the recipe says; a model file does not record
+            where its images are.
         backbone: the own network with which the run was trained.
         domains: for int8, the images of domains that were passed from Python in training.
     """
     file = as_path(out, "the model file to write")
-    folder = as_path(run, "the folder of a run")
+    source = as_path(run, "the folder of a run")
     if file.is_dir():
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
-    check_run_or_file(folder)
+    check_run_or_file(source)
+    if source.is_file() and file.exists() and file.samefile(source):
+        raise BundleError(f"{out} is the file to read; name another one to write")
     if dtype is not None and dtype not in STORED:
         raise UnknownNameError("dtype", dtype, STORED)
-    with Own(backbone, domains).passed_to(folder):
-        trained = open_run(folder, device="cpu")
-        chosen = dtype or trained.recipe.dtype
-        bundle = pack_run(trained)
+    with Own(backbone, domains).passed_to(source):
+        bundle, recipe = _packed(source) if source.is_dir() else _read(source)
+        chosen = dtype or (recipe.dtype if recipe else bundle.dtype)
         if chosen == "int8":
-            bundle = _in_eight_bits(trained, bundle, data)
+            if recipe is None:
+                raise BundleError(f"{source} does not record its recipe and cannot be written as int8")
+            bundle = _in_eight_bits(recipe, bundle, data)
     write_bundle(file, bundle, chosen)
-    for problem in find_problems(file, folder):
+    for problem in find_problems(file, source):
         warnings.warn(shown(f"{out}: {problem}"), BudgetWarning, stacklevel=2)
     return file
 
 
-def _in_eight_bits(run: TrainedRun, bundle: Bundle, data: str | Path | None) -> Bundle:
+def _packed(run: Path) -> tuple[Bundle, Recipe]:
+    trained = open_run(run, device="cpu")
+    return pack_run(trained), trained.recipe
+
+
+def _read(file: Path) -> tuple[Bundle, Recipe | None]:
+    """Read a model file of floats, and its recipe, which names the domains that were added too."""
+    bundle = read_bundle(file)
+    if bundle.dtype == "int8":
+        raise BundleError(f"{file} is an 8-bit model file; only a file of floats can be written with another dtype")
+    return bundle, _recipe(bundle)
+
+
+def _in_eight_bits(recipe: Recipe, bundle: Bundle, data: str | Path | None) -> Bundle:
     watch = watching()
-    draw = Draw(seed=run.recipe.seed)
-    images = draw_run_images(run.recipe, bundle.manifest.domains, data, draw, partial(watch, "decoding"))
-    settings = Settings(threads=usable_processors(), most_bytes=run.recipe.budget.bytes)
+    draw = Draw(seed=recipe.seed)
+    images = draw_run_images(recipe, bundle.manifest.domains, data, draw, partial(watch, "decoding"))
+    settings = Settings(threads=usable_processors(), most_bytes=recipe.budget.bytes)
     return quantize(bundle, images, settings, watch)
 
 
@@ -92,14 +111,15 @@ def limits_of_file(model: Path) -> tuple[LimitUse, ...]:
 
 
 def find_problems(model: Path, run: Path | str = "RUN") -> list[str]:
-    """Say what is wrong with the model file that was just written from a run: its usage, or its size."""
+    """Say what is wrong with the model file that was just written from a run or a file: its usage, or its size."""
     bundle = read_bundle(model)
     recipe = _recipe(bundle)
     problems = larger_than_dense(model.stat().st_size, bundle.manifest.dense_bytes, _smaller(recipe))
     if recipe is None:
         return problems
     if choose_method(recipe).method.keeps_budget:
-        return [*over_limits(limits_of_file(model), _remedy(bundle, recipe, run)), *problems]
+        of_run = "RUN" if Path(run).is_file() else run
+        return [*over_limits(limits_of_file(model), _remedy(bundle, recipe, of_run)), *problems]
     return [*over_budget(limit_of(recipe), bundle_costs(bundle)), *problems]
 
 
