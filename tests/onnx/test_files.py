@@ -173,7 +173,22 @@ def test_an_8_bit_model_that_computes_something_else_is_not_kept(
 def test_what_was_checked_is_said_in_words() -> None:
     floats = random_bundle(integer_graph(0), 12)
     assert promise(floats) == "the logits are those of the model file to within 0.0001 of the largest"
-    assert promise(random_coded_bundle(integer_graph(0), 12)) == "every operation rounds to the nearest code"
+    coded = promise(random_coded_bundle(integer_graph(0), 12))
+    assert coded.startswith("every operation with 8-bit results is exact to about half a step, and the logits")
+    without_integers = random_coded_bundle(integer_graph(0), 12, share=0.0)
+    assert without_integers.dtype == "int8"
+    assert promise(without_integers) == promise(floats)
+
+
+def test_an_8_bit_file_without_integer_operations_must_have_the_same_logits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bundle(tmp_path / "m.prunus", random_coded_bundle(integer_graph(0), 12, share=0.0), "int8")
+    prunus.export(tmp_path / "m.prunus", tmp_path / "out")
+    real = Predictor.logits
+    monkeypatch.setattr(Predictor, "logits", lambda self, x, d: real(self, x, d) * 1.001)
+    with pytest.raises(BundleError, match="the logits of ONNX Runtime for 'a' differ by"):
+        prunus.export(tmp_path / "m.prunus", tmp_path / "other")
 
 
 def test_whole_layers_of_float16_files_take_half_the_bytes(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import onnxruntime
 import pytest
 
 from prunus.arrays import Floats
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.dtypes import encode
 from prunus.onnx.model import domain_model
 from tests.makers.graph_bundles import convolution, exact_logits, make_graph, random_bundle
 from tests.makers.token_networks import ONE, attention
@@ -35,6 +37,21 @@ def test_onnx_runtime_computes_each_operation(name: str) -> None:
         expected = exact_logits(bundle, IMAGES, domain)
         (answer,) = session.run(None, {"images": IMAGES})
         np.testing.assert_allclose(answer, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+def test_runtimes_pad_the_tokens_of_a_float16_model_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    bundle = random_bundle(make_graph(PATCHES, OPERATIONS["tokens before pixels"]), 8)
+    arrays = {
+        name: encode(array, "float16") if name.startswith(("kernels/", "head/")) else array
+        for name, array in bundle.arrays.items()
+    }
+    tokens = {"shared/1.tokens": np.ones((24, 3), np.float32)}
+    half = Bundle(bundle.manifest, {name: array for name, array in arrays.items() if "1.tokens" not in name} | tokens)
+    session = onnxruntime.InferenceSession(domain_model(onnx, half, "a").SerializeToString())
+    expected = exact_logits(half, IMAGES, "a")
+    (answer,) = session.run(None, {"images": IMAGES})
+    np.testing.assert_allclose(answer, expected, rtol=0, atol=5e-3 * np.abs(expected).max())
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_transposition_is_no_lookup_of_every_number() -> None:

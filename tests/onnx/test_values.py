@@ -1,6 +1,6 @@
 """Operations that compute with integers stand between nodes that decode and encode."""
 
-from prunus.graph.operations import Conv, Operation
+from prunus.graph.operations import Operation
 from prunus.onnx.graph import OnnxGraph
 from prunus.onnx.values import CodedValues, FloatValues
 from tests.makers.graph_bundles import convolution, make_graph
@@ -9,17 +9,12 @@ from tests.makers.graph_bundles import convolution, make_graph
 class _Codes:
     """Names of codings, and limits for some operations."""
 
-    def __init__(self, limited: tuple[int, ...] = (), has_addends: bool = True) -> None:
+    def __init__(self, limited: tuple[int, ...] = ()) -> None:
         self.limited = limited
-        self.has_addends = has_addends
 
     def coding(self, value: int) -> tuple[str, str]:
         """Name a coding."""
         return f"s{value}", f"z{value}"
-
-    def addend_coding(self, number: int, conv: Conv) -> tuple[str, str] | None:
-        """Name the coding of an addend."""
-        return (f"as{number}", f"az{number}") if self.has_addends else None
 
     def limits(self, number: int, operation: Operation) -> tuple[str, str] | None:
         """Name limits."""
@@ -78,23 +73,6 @@ def test_only_activations_that_are_limits_are_taken_from_an_operation() -> None:
     plain = [values.plain(number, operation) for number, operation in enumerate(GRAPH)]
     assert [getattr(operation, "activation", None) for operation in plain] == ["none", "silu", "gelu", None]
     assert FloatValues(OnnxGraph()).plain(0, GRAPH[0]) is GRAPH[0]
-
-
-def test_what_a_convolution_adds_is_rounded_only_where_it_computes_with_integers() -> None:
-    conv = GRAPH[0]
-    assert isinstance(conv, Conv)
-    onnx = OnnxGraph()
-    CodedValues(onnx, {0}, _Codes()).addend(0, conv, "x")
-    assert [(node.op, node.inputs[1:]) for node in onnx.nodes] == [
-        ("QuantizeLinear", ("as0", "az0")),
-        ("DequantizeLinear", ("as0", "az0")),
-    ]
-    for values in (
-        CodedValues(onnx, {1}, _Codes()),
-        CodedValues(onnx, {0}, _Codes(has_addends=False)),
-        FloatValues(onnx),
-    ):
-        assert values.addend(0, conv, "x") == "x"
 
 
 def test_an_operation_that_changes_nothing_has_a_name_of_its_own() -> None:

@@ -2,20 +2,28 @@
 
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
-from prunus.arrays import Floats
+from prunus.arrays import DType, Floats
 from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.dtypes import encode
+from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
 from prunus.lowering.pack import pack
 from prunus.methods.table import adapt
+from prunus.quantizing.coding import make_coder
+from prunus.quantizing.codings import calibrate
 from prunus.runtime.numpy_engine import NumpyEngine
+from prunus.timing.eight_bits import quantize
 from prunus.timing.rivals import Rivals, Runs, torch_threads
+from tests.makers.eight_bit_images import drawn_images
 
 OPENVINO = {"openvino_int8", "openvino_bf16"}  # not among the packages of this project
 
@@ -59,6 +67,44 @@ def test_with_images_every_domain_is_quantized_and_answers_nearly_alike(bundle: 
     expected = NumpyEngine(bundle).logits(images, "signs")
     assert not np.allclose(answers, expected, rtol=1e-5)  # 8 bits round
     np.testing.assert_allclose(answers, expected, atol=0.2 * float(np.abs(expected).max()))
+
+
+def _stored(bundle: Bundle, dtype: DType) -> Bundle:
+    """Return a bundle with numbers of another type; with 8 bits, everything that can computes with integers."""
+    if dtype == "int8":
+        pictures = {domain: drawn.calibration for domain, drawn in drawn_images(bundle, 2, 0).items()}
+        coder = make_coder(bundle, calibrate(bundle, pictures, "largest"), "largest")
+        return coder.coded(possible_integers(bundle))
+    stored = {
+        name: encode(array, dtype) if name.startswith(("kernels/", "head/")) else array
+        for name, array in bundle.arrays.items()
+    }
+    return Bundle(bundle.manifest, stored)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_what_is_quantized_has_float32_numbers_whatever_the_type_of_the_file(
+    bundle: Bundle, dtype: DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def watched(model: bytes, images: Floats) -> bytes:
+        given.append(onnx.load_from_string(model))
+        return quantize(model, images)
+
+    monkeypatch.setattr("prunus.timing.eight_bits.quantize", watched)
+    stored, images = _stored(bundle, dtype), _images(bundle)
+    assert stored.dtype == dtype
+    runs = _installed(Rivals(stored, ["signs"], {"signs": images}))
+    assert len(given) == 2  # the dense network and that of the domain
+    for model in given:
+        types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+        kernels = [name for name in types if name.startswith(("dense.", "kernels.")) and not name.endswith(".bits")]
+        assert {types[name] for name in (*kernels, "head.weight")} == {onnx.TensorProto.FLOAT}
+        assert onnx.TensorProto.FLOAT16 not in types.values()
+        assert not {node.op_type for node in model.graph.node} & {"QuantizeLinear", "DequantizeLinear"}
+    answers, expected = runs["onnxruntime_int8", "signs"](images), NumpyEngine(stored).logits(images, "signs")
+    np.testing.assert_allclose(answers, expected, atol=0.3 * float(np.abs(expected).max()))
 
 
 def test_the_dense_networks_have_the_first_domains_number_of_classes(bundle: Bundle) -> None:

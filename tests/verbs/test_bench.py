@@ -9,7 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import prunus
+from prunus.arrays import DType
 from prunus.backbone.zoo import load_backbone
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.cli.app import app
@@ -17,6 +20,9 @@ from prunus.config import BackboneChoice
 from prunus.errors import UnknownNameError
 from prunus.lowering.pack import pack
 from prunus.methods.table import adapt
+from prunus.quantizing.coding import make_coder
+from prunus.quantizing.codings import calibrate
+from tests.makers.eight_bit_images import drawn_images
 
 OPENVINO = {"openvino_int8", "openvino_bf16"}  # not among the packages of this project
 pytestmark = pytest.mark.slow  # trains
@@ -90,8 +96,15 @@ def test_the_command_prints_a_table_a_plot_and_json(model: Path, tmp_path: Path)
     assert shown.output.count(f"Prunus on {content['prunus_engine']}") == 2  # above the table and below it
 
 
+def _coded(bundle: Bundle) -> Bundle:
+    """Return an 8-bit bundle in which everything that can computes with integers."""
+    pictures = {domain: drawn.calibration for domain, drawn in drawn_images(bundle, 4, 0).items()}
+    return make_coder(bundle, calibrate(bundle, pictures, "largest"), "largest").coded(possible_integers(bundle))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_with_images_every_engine_of_a_domain_has_its_accuracy(
-    make_domain: Callable[..., Path], tmp_path: Path
+    make_domain: Callable[..., Path], tmp_path: Path, dtype: DType
 ) -> None:
     classes = {"birds": ("owl", "wren"), "signs": ("go", "stop")}
     for name, labels in classes.items():
@@ -102,13 +115,16 @@ def test_with_images_every_engine_of_a_domain_has_its_accuracy(
     recipe = prunus.parse_recipe({"backbone": "wrn14_2", "domains": ["data/birds", "data/signs"], "method": "feature"})
     origin = {"recipe": recipe.model_dump(mode="json"), "step": 1, "total_steps": 1}
     path = tmp_path / "m.prunus"
-    write_bundle(path, pack(net, backbone, entries, origin))
+    bundle = pack(net, backbone, entries, origin)
+    write_bundle(path, _coded(bundle) if dtype == "int8" else bundle, dtype)
     found = prunus.bench(path, threads=[1], domains=["signs"], batch=1, rounds=1, data=tmp_path / "data")
     accuracies = {(each.engine, each.domain): each.accuracy for each in found.speeds if each.engine not in OPENVINO}
     measured = prunus.evaluate(path, data=tmp_path / "data").accuracies["signs"]
-    assert accuracies["Prunus", "signs"] == accuracies["ONNX pruned", "signs"] == measured
-    quantized = accuracies["onnxruntime_int8", "signs"]
+    assert accuracies["Prunus", "signs"] == measured
+    exported, quantized = (accuracies[engine, "signs"] for engine in ("ONNX pruned", "onnxruntime_int8"))
+    assert exported is not None
     assert quantized is not None
-    assert round(10 * abs(quantized - measured)) <= 2  # of ten images
+    assert round(10 * abs(exported - measured)) <= (1 if dtype == "int8" else 0)  # of ten images
+    assert round(10 * abs(quantized - measured)) <= 2
     dense = {engine for (engine, domain), accuracy in accuracies.items() if domain is None and accuracy is None}
     assert dense == {"ONNX dense", "PyTorch dense", "onnxruntime_int8"}

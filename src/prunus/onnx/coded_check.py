@@ -1,10 +1,13 @@
-"""Compare a model of an 8-bit file with the file, operation by operation.
+"""Compare a model of an 8-bit file with the file: every operation alone, and the logits of the whole.
 
 A runtime may round a sum that lies between two codes to the other one. Later operations amplify that, so that logits of
 a right model can differ visibly from the file's. What an operation makes of the runtime's own inputs cannot: it is
 compared here with the exact number, which codes miss by half a step and by what the model's format has to round.
 
-Legend: K = classes.
+Logits may differ by a small share of how much they vary between images. In a deep network codes that were rounded the
+other way may add up to more. It is less than what rounding to 8 bits changed, as the network in float32 shows.
+
+Legend: N = images, K = classes.
 """
 
 from __future__ import annotations
@@ -14,15 +17,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunus.arrays import Array, Doubles
+from prunus.arrays import Array, Doubles, Floats
 from prunus.bundle.eight_bits.rules import LARGEST_CODE
 from prunus.graph.compute import compute
 from prunus.graph.operations import Conv, Operation
-from prunus.onnx.coded_network import CodedNetwork
+from prunus.onnx.coded_network import CodedNetwork, sums_floats
 
 HALF = 0.52  # of a step; the rest is for what runtimes compute in float32
 NAMES = ("codes.", "floats.")  # how the names of values begin
 CLOSE = 1e-4  # floats, in units of the largest
+SPREAD, ROUNDED = 0.15, 0.75  # logits, in units of how much they vary, and of what rounding to 8 bits changed
+CLEAR = 4  # times the error that is allowed: a class that leads by so much stays the first
 
 
 @dataclass(frozen=True)
@@ -58,13 +63,10 @@ class CodedCheck:
         return f"codes.{number + 1}", self._code_error(number + 1, exact, limits, allowed)
 
     def _rounding(self, number: int, operation: Operation) -> float:
-        """Return what a convolution loses at most by its integer bias, and by an addend that is rounded to codes."""
-        if not isinstance(operation, Conv):
+        """Return what a convolution loses at most by its integer bias."""
+        if not isinstance(operation, Conv) or sums_floats(operation):
             return 0.0
-        lost = float(self.coded.folded(number, operation)[self.domain].units.max(initial=0.0)) / 2
-        if self.coded.rounds_addends and len(operation.inputs) > 1:
-            lost += self.coded.addends(number, operation)[self.domain][0] * HALF
-        return lost
+        return float(self.coded.folded(number, operation)[self.domain].units.max(initial=0.0)) / 2
 
     def _logits_error(self) -> float:
         features = self._floats(len(self.coded.network.graph))
@@ -98,6 +100,26 @@ class CodedCheck:
     def _floats(self, value: int) -> Doubles:
         name = "images" if value == 0 else f"floats.{value}"
         return self.values[name].astype(np.float64) if name in self.values else self._decoded(value)
+
+
+def logits_error(found_NK: Floats, file_NK: Floats, floats_NK: Floats) -> float:
+    """Return how far logits are from those of an 8-bit file, where 1 is the largest error that is allowed.
+
+    It is infinite if an image has another class, though the file's own leads clearly.
+
+    Args:
+        floats_NK: those of the same network in float32, without any codes.
+    """
+    found, file, floats = (logits.astype(np.float64) for logits in (found_NK, file_NK, floats_NK))
+    spread, rounded = _size(file - file.mean(axis=0)), _size(floats - file)
+    allowed = max(SPREAD * spread, ROUNDED * rounded, CLOSE * float(np.abs(file).max()), 1e-10)
+    images = np.arange(len(file))
+    lead_N = file.max(axis=1) - file[images, found.argmax(axis=1)]  # 0 where the class is the same
+    return float("inf") if (lead_N > CLEAR * allowed).any() else _size(found - file) / allowed
+
+
+def _size(numbers: Doubles) -> float:
+    return float(np.sqrt(np.mean(numbers**2)))
 
 
 def _float_error(found: Doubles, exact: Doubles, extra: float) -> float:

@@ -32,8 +32,6 @@ class CodedNetwork:
         codings: of the coded values.
         scales: layer -> (O,): those of the layers whose weights are codes.
         head_scales: those of the classifiers.
-        rounds_addends: whether what a convolution adds to its second input becomes codes first. Without it, ONNX
-            Runtime computes such convolutions with floats.
     """
 
     network: GraphNetwork
@@ -41,7 +39,6 @@ class CodedNetwork:
     codings: Mapping[int, Codings]
     scales: Mapping[str, Floats]
     head_scales: Sequence[Floats]
-    rounds_addends: bool
 
     def folded(self, number: int, conv: Conv) -> list[FoldedNorm]:
         """Return the folded norms of a convolution, by domain."""
@@ -78,18 +75,13 @@ class CodedNetwork:
             limits.append((int(zero) if activation in ("relu", "relu6") else 0, high))
         return limits
 
-    def addends(self, number: int, conv: Conv) -> list[tuple[float, int]]:
-        """Return scale and zero of what a convolution adds to its second input, by domain.
 
-        The codes reach from the least to the greatest number that can change the sum.
-        """
-        result, residual = (zip(*self.codings[value].doubles(), strict=True) for value in (number + 1, conv.inputs[1]))
-        codings = []
-        for (s_y, z_y), (s_r, z_r), (low, high) in zip(result, residual, self.limits(number, conv), strict=True):
-            least, greatest = s_y * (low - z_y) - s_r * (LARGEST_CODE - z_r), s_y * (high - z_y) + s_r * z_r
-            scale = (greatest - least) / LARGEST_CODE
-            codings.append((scale, round(-least / scale)))
-        return codings
+def sums_floats(conv: Conv) -> bool:
+    """Return whether a model computes an integer convolution with floats: those that add their second input.
+
+    A runtime's integer convolution would first make codes of what is added. It is often as small as a step of the sum.
+    """
+    return len(conv.inputs) > 1
 
 
 def domain_network(bundle: Bundle, domain: str) -> tuple[CodedNetwork, dict[str, Channels]]:
@@ -100,7 +92,7 @@ def domain_network(bundle: Bundle, domain: str) -> tuple[CodedNetwork, dict[str,
         small, nodes=tuple(_without_ones(node, number in integers) for number, node in enumerate(small.nodes))
     )
     outputs = {layer: kept for layer, (kept, _) in channels.items()}
-    return _coded(bundle, small, [domain], outputs, rounds_addends=True), channels
+    return _coded(bundle, small, [domain], outputs), channels
 
 
 def _without_ones(node: Node, is_integer: bool) -> Node:
@@ -112,15 +104,11 @@ def _without_ones(node: Node, is_integer: bool) -> Node:
 
 def common_network(bundle: Bundle) -> CodedNetwork:
     """Return the network of all domains: its scales are not constant, so that runtimes compute floats in any case."""
-    return _coded(bundle, from_bundle(bundle, bundle.domains), bundle.domains, {}, rounds_addends=False)
+    return _coded(bundle, from_bundle(bundle, bundle.domains), bundle.domains, {})
 
 
 def _coded(
-    bundle: Bundle,
-    network: GraphNetwork,
-    domains: Sequence[str],
-    outputs: Mapping[str, Integers],
-    rounds_addends: bool,
+    bundle: Bundle, network: GraphNetwork, domains: Sequence[str], outputs: Mapping[str, Integers]
 ) -> CodedNetwork:
     scales = {layer: bundle.arrays.get(f"scale/{layer}") for layer in bundle.manifest.convs}
     present = {layer: scale.astype(np.float32) for layer, scale in scales.items() if scale is not None}
@@ -130,7 +118,6 @@ def _coded(
         _codings(bundle, domains),
         {layer: scale[outputs.get(layer, slice(None))] for layer, scale in present.items()},
         [bundle.arrays[f"head/{domain}/scale"].astype(np.float32) for domain in domains],
-        rounds_addends,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from prunus.arrays import Array, Bytes, Floats
 from prunus.bundle.eight_bits.rules import LARGEST_CODE
 from prunus.graph.operations import Conv, Operation
-from prunus.onnx.coded_network import CodedNetwork
+from prunus.onnx.coded_network import CodedNetwork, sums_floats
 from prunus.onnx.folding import FoldedNorm
 from prunus.onnx.graph import OnnxGraph
 from prunus.onnx.kernels import WEIGHT_ZERO
@@ -48,7 +48,7 @@ class CodedTensors:
         operation = self._coded.network.graph[number]
         if not isinstance(operation, Conv) or operation.layer not in self._coded.scales:
             return self._source.get(number, role, shape)
-        if number not in self._coded.integers:
+        if number not in self._coded.integers or sums_floats(operation):
             return self._numbers(operation.layer) if role == "weight" else self._source.get(number, role, shape)
         norms = self._coded.folded(number, operation)
         title = f"{number}.{operation.layer}"
@@ -79,14 +79,6 @@ class CodedTensors:
         codings = self._coded.codings[value]
         scale = self._source.select(f"coding.{value}.scale", list(codings.scales))
         return scale, self._source.select(f"coding.{value}.zero", list(codings.zeros.astype(np.uint8)))
-
-    def addend_coding(self, number: int, conv: Conv) -> tuple[str, str] | None:
-        """Return the names of the scale and zero of what a convolution adds to its second input; None for floats."""
-        if not self._coded.rounds_addends:
-            return None
-        scales, zeros = zip(*self._coded.addends(number, conv), strict=True)
-        scale = self._source.select(f"addend.{number}.scale", list(np.array(scales, dtype=np.float32)))
-        return scale, self._source.select(f"addend.{number}.zero", list(np.array(zeros, dtype=np.uint8)))
 
     def limits(self, number: int, operation: Operation) -> tuple[str, str] | None:
         """Return the names of the lowest and highest code of an operation's result; None if every code is allowed."""

@@ -64,7 +64,7 @@ class _Writer(Writer):
             constant = self.onnx.node("Conv", plane, ones, group=1, **settings)
             result = self.onnx.node("Add", result, self._real(constant))
         if len(inputs) == 2:
-            result = self.onnx.node("Add", self.values.addend(self.number, conv, result), inputs[1])
+            result = self.onnx.node("Add", result, inputs[1])
         return self.activate(conv, result)
 
     def _kernels(self, role: str, shape: tuple[int, ...] | None) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from prunus.graph.operations import AffineMap, Attention, JoinPixels, Rearrange
+from prunus.onnx.graph import OnnxGraph
 from prunus.onnx.writer import Writer
 
 
@@ -26,9 +27,15 @@ def _join_pixels(writer: Writer, operation: JoinPixels, inputs: Sequence[str]) -
     if operation.count:
         result = onnx.node("Pad", result, onnx.integers(0, 0, operation.count, 0, 0, 0))
         if tokens := writer.tensors.get(writer.number, "tokens"):
-            wide = onnx.node("Pad", tokens, onnx.integers(0, 0, 0, pixels - operation.count))
-            result = onnx.node("Add", result, wide)
+            result = onnx.node("Add", result, _widened(onnx, tokens, pixels - operation.count))
     return onnx.node("Reshape", result, onnx.integers(0, channels, 1, pixels))
+
+
+def _widened(onnx: OnnxGraph, tokens: str, count: int) -> str:
+    """Append pixels of zeros to tokens, in float32: ONNX Runtime pads no float16 numbers when it loads a model."""
+    is_half = onnx.real != np.float32
+    wide = onnx.node("Pad", onnx.cast(tokens, np.float32) if is_half else tokens, onnx.integers(0, 0, 0, count))
+    return onnx.cast(wide, onnx.real) if is_half else wide
 
 
 def _rearrange(writer: Writer, operation: Rearrange, inputs: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """The values between operations: floats, or in models of 8-bit files codes with nodes that make and read them.
 
 An operation that computes with integers is written with the nodes of its float form, between nodes that decode its
-inputs and a node that encodes its result. Runtimes replace such groups by integer operators.
+inputs and a node that encodes its result. Runtimes replace such groups by integer operators. Where a convolution adds
+its second input, the sum is made of floats: codes between them would be too coarse for small addends.
 """
 
 from collections.abc import Collection
@@ -10,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from prunus.bundle.eight_bits.rules import PLAIN
-from prunus.graph.operations import Activated, Conv, Operation
+from prunus.graph.operations import Activated, Operation
 from prunus.onnx.graph import OnnxGraph
 
 
@@ -22,9 +23,6 @@ class Values(Protocol):
 
     def plain(self, number: int, operation: Operation) -> Operation:
         """Return an operation without what `add` does for it."""
-
-    def addend(self, number: int, conv: Conv, result: str) -> str:
-        """Return what a convolution adds to its second input."""
 
     def add(self, number: int, operation: Operation, result: str) -> None:
         """Take over the result of an operation."""
@@ -48,10 +46,6 @@ class FloatValues:
         """Return the operation as it is."""
         return operation
 
-    def addend(self, number: int, conv: Conv, result: str) -> str:
-        """Return the result of a convolution as it is."""
-        return result
-
     def add(self, number: int, operation: Operation, result: str) -> None:
         """Take over the result of an operation."""
         self._names.append(result)
@@ -67,9 +61,6 @@ class Codes(Protocol):
 
     def coding(self, value: int) -> tuple[str, str]:
         """Return the names of a value's scale and zero."""
-
-    def addend_coding(self, number: int, conv: Conv) -> tuple[str, str] | None:
-        """Return the names of the scale and zero of what a convolution adds to its second input; None for floats."""
 
     def limits(self, number: int, operation: Operation) -> tuple[str, str] | None:
         """Return the names of the lowest and highest code of an operation's result; None if every code is allowed."""
@@ -101,13 +92,6 @@ class CodedValues:
         if number in self._integers and isinstance(operation, Activated) and operation.activation in PLAIN:
             return operation.model_copy(update={"activation": "none"})
         return operation
-
-    def addend(self, number: int, conv: Conv, result: str) -> str:
-        """Return what a convolution adds to its second input: codes, without which runtimes would compute floats."""
-        coding = self._source.addend_coding(number, conv) if number in self._integers else None
-        if coding is None:
-            return result
-        return self._onnx.node("DequantizeLinear", self._onnx.node("QuantizeLinear", result, *coding), *coding)
 
     def add(self, number: int, operation: Operation, result: str) -> None:
         """Take over the result of an operation, as codes if it computes with integers."""

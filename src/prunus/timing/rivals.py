@@ -12,6 +12,7 @@ import numpy as np
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import PrunusError, install_command
+from prunus.onnx.floats import as_float32
 from prunus.timing.sessions import Run, onnx_run, openvino_run, torch_run
 
 EXTRAS = {"torch": "train", "onnx": "onnx", "onnxruntime": "onnx"}  # package -> the extra that installs it
@@ -28,7 +29,7 @@ class Rivals:
 
     Engines of 8 bits and of bfloat16 run the dense network, whose weights are random, and with images also the network
     of every domain, whose answers can be right or wrong. A dense engine does not skip zeros, so both take equally long
-    unless whole channels were removed.
+    unless whole channels were removed. They start from float32 numbers, also where the file has others.
 
     Args:
         images: domain -> images for the ranges of 8-bit numbers; without them only dense networks are quantized.
@@ -91,7 +92,8 @@ class Rivals:
         """Yield networks in OpenVINO that compute in bfloat16, where the processor can."""
         self._use("openvino")
         models: dict[str | None, bytes] = {None: self._dense}
-        yield from _loadable(models | {domain: self._models[domain] for domain in self._images}, "bf16")
+        models.update(self._floats.items())
+        yield from _loadable(models, "bf16")
 
     def _use(self, package: str) -> None:
         self.versions[package] = str(__import__(package).__version__).partition("-")[0]
@@ -99,6 +101,12 @@ class Rivals:
     @cached_property
     def _models(self) -> dict[str, bytes]:
         return {domain: _onnx_bytes(self._bundle, domain) for domain in self._domains}
+
+    @cached_property
+    def _floats(self) -> dict[str, bytes]:
+        """The networks of the domains with images in float32, where others start, whatever the type of the file."""
+        bundle = as_float32(self._bundle)
+        return {domain: _onnx_bytes(bundle, domain) for domain in self._images}
 
     @cached_property
     def _dense(self) -> bytes:
@@ -112,7 +120,7 @@ class Rivals:
 
         size = self._bundle.manifest.image_size
         found: dict[str | None, bytes] = {None: quantize(self._dense, random_images(NUM_RANDOM, size))}
-        return found | {domain: quantize(self._models[domain], images) for domain, images in self._images.items()}
+        return found | {domain: quantize(self._floats[domain], images) for domain, images in self._images.items()}
 
 
 Built = Iterator[tuple[str | None, Callable[[int], Run]]]

@@ -20,6 +20,7 @@ def onnx_run(model: bytes, threads: int, output: str | None = None) -> Run:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # errors only, which are raised
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def run(images: Floats) -> Floats:
