@@ -132,7 +132,7 @@ def _show_ending(run: Path) -> None:
 
 
 def prune(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: Annotated[Path, typer.Argument(help="Run folder, or a model file of floats to write again in another type.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")] = Path("model.prunus"),
     dtype: Annotated[
         str | None,
