@@ -4,7 +4,8 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 READY := .venv/.ready
 # a file runs in one process, since its tests share what they train; tests/conftest.py has the longest files first
-PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+# a process that ends by itself ends the tests: with another in its place they could wait for its share without end
+PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # the tests start hundreds of processes; without bytecode, each of them would compile the sources again
 export PYTHONDONTWRITEBYTECODE :=
 CPP := $(wildcard native/*.hpp native/*.cpp native/*.inl native/tests/*.hpp native/tests/*.cpp native/tests/*.h)

@@ -14,6 +14,7 @@ if sys.platform != "win32":
 MAX_FILES = 32
 BASE_BYTES = 256 * 2**20  # address space of the interpreter with its libraries, and of a request
 PIXEL_BYTES = 16  # four copies of a picture
+COUNTED = ~0 << 3  # Linux's clock of what limits count: ticks of this process
 
 
 class OutOfTime(BaseException):  # not an Exception: Pillow and our own code catch those
@@ -40,15 +41,22 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    most = math.ceil(time.process_time() + seconds) + 2
-    resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    most = math.ceil(_counted_seconds() + seconds) + 2
     signal.signal(signal.SIGPROF, _stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        yield
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)  # OutOfTime may still be raised here
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))  # or else the system would end the process later
+
+
+def _counted_seconds() -> float:
+    """Return the CPU time so far as the system's limits count it; after minutes, process_time() is seconds away."""
+    return time.clock_gettime(COUNTED) if sys.platform == "linux" else time.process_time()
 
 
 def _lower(limit: int, most: int) -> None:
