@@ -48,6 +48,7 @@ from prunus.timing.machine import describe_machine, usable_processors
 from prunus.training.run import open_run
 
 MOST_MEAN_LOSS, MOST_LOSS, MOST_SHARE = 0.003, 0.01, 0.34
+DEFAULT = Settings()
 
 
 @dataclass(frozen=True)
@@ -91,20 +92,23 @@ def compare_rules(case: Case, counts: list[int], draws: int) -> list[dict[str, A
     rows: list[dict[str, Any]] = []
     for count in counts:
         drawn = [case.draw(count, seed) for seed in range(draws)]
-        for ranges, weights in product(RANGES, WEIGHTS):
+        for ranges, weights, moves in [*product(RANGES, WEIGHTS, [True]), (DEFAULT.ranges, DEFAULT.weights, False)]:
             bundles = []
             for images in drawn:
-                calibration = calibrate(case.bundle, {name: d.calibration for name, d in images.items()}, ranges)
-                coder = make_coder(case.bundle, calibration, weights)
+                calibrating = {name: d.calibration for name, d in images.items()}
+                coder = make_coder(case.bundle, calibrate(case.bundle, calibrating, ranges), weights)
+                coder = coder.corrected(calibrating) if moves else coder
                 bundles.append(coder.coded(possible_integers(case.bundle)))
             losses = [case.judge.losses(bundle) for bundle in bundles]
-            row: dict[str, Any] = {"images": count, "ranges": ranges, "weights": weights}
+            row: dict[str, Any] = {"images": count, "ranges": ranges, "weights": weights, "moves_biases": moves}
             row |= {"mean_lost": [mean_lost(loss) for loss in losses]}
             row |= {"most_lost": max(loss.lost for found in losses for loss in found.values())}
             row |= {"logits_error": mean(case.judge.distance(bundle) for bundle in bundles)}
             rows.append(row)
             print(
-                f"{count} images, ranges {ranges}, weights {weights}: {100 * mean(row['mean_lost']):+.2f}", flush=True
+                f"{count} images, ranges {ranges}, weights {weights}, biases {'moved' if moves else 'kept'}: "
+                f"{100 * mean(row['mean_lost']):+.2f}",
+                flush=True,
             )
     return rows
 
@@ -136,7 +140,7 @@ def print_tables(rules: list[dict[str, Any]], files: list[dict[str, Any]], whole
     console = Console(width=120)
     if rules:
         table = Table(title="rules, all operations in integers; points of accuracy lost on the test images")
-        for column in ("images", "ranges", "weights", "mean of draws", "worst domain", "error of logits"):
+        for column in ("images", "ranges", "weights", "biases", "mean of draws", "worst domain", "error of logits"):
             table.add_column(column, justify="right")
         for row in rules:
             cells = (
@@ -144,7 +148,8 @@ def print_tables(rules: list[dict[str, Any]], files: list[dict[str, Any]], whole
                 f"{100 * row['most_lost']:+.2f}",
                 f"{100 * row['logits_error']:.3f} %",
             )
-            table.add_row(str(row["images"]), row["ranges"], row["weights"], *cells)
+            biases = "moved" if row["moves_biases"] else "kept"
+            table.add_row(str(row["images"]), row["ranges"], row["weights"], biases, *cells)
         console.print(table)
     table = Table(title="files, points of accuracy lost on the test images")
     names = list(files[0]["accuracy"])

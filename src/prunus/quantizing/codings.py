@@ -19,8 +19,8 @@ Place = tuple[int, bool]  # an operation before it is split, or -1 for the image
 DomainCodings = dict[Place, tuple[float, int]]
 
 
-def _unwatched(domain: str, done: int, total: int) -> None:
-    pass
+def unwatched(domain: str, done: int, total: int) -> None:
+    """Show no progress."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Calibration:
 
 
 def calibrate(
-    bundle: Bundle, images: Mapping[str, Pictures], rule: RangeRule, watch: Loading = _unwatched
+    bundle: Bundle, images: Mapping[str, Pictures], rule: RangeRule, watch: Loading = unwatched
 ) -> Calibration:
     """Run a bundle of floats on images of each domain and choose codings by a rule."""
     split = split_activations(bundle, possible_integers(bundle))

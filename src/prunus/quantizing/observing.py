@@ -37,8 +37,8 @@ class _Watched:
 
 def observe(network: GraphNetwork, domain: int, images: Pictures) -> list[Histogram]:
     """Return a histogram of every value, the image first, of one domain."""
-    tensors = [_tensors(network, domain, number) for number in range(len(network.nodes))]
-    unused = _unused_after([node.operation.inputs for node in network.nodes])
+    tensors = [node_tensors(network, domain, number) for number in range(len(network.nodes))]
+    unused = unused_after([node.operation.inputs for node in network.nodes])
     watched = [_Watched() for _ in range(len(network.nodes) + 1)]
     most = max(1, SAMPLE // -(-len(images) // BATCH))
     with torch.inference_mode():
@@ -54,12 +54,13 @@ def observe(network: GraphNetwork, domain: int, images: Pictures) -> list[Histog
     return [value.histogram() for value in watched]
 
 
-def _tensors(network: GraphNetwork, domain: int, number: int) -> dict[str, Tensor]:
+def node_tensors(network: GraphNetwork, domain: int, number: int) -> dict[str, Tensor]:
+    """Return the tensors of one operation for one domain."""
     tensors = network.domain_tensors(domain, number)
     return {role: torch.from_numpy(np.ascontiguousarray(tensor, np.float32)) for role, tensor in tensors.items()}
 
 
-def _unused_after(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
+def unused_after(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return, for every operation, the values that no later one reads."""
     last = {value: max(value - 1, 0) for value in range(len(inputs))}
     last |= {value: number for number, read in enumerate(inputs) for value in read}

@@ -32,13 +32,9 @@ class Settings:
 
 def quantize(bundle: Bundle, images: Mapping[str, Drawn], settings: Settings, watch: Watch) -> Bundle:
     """Return the 8-bit bundle of a bundle of floats, whose provenance records what it loses on held-out images."""
-    calibration = calibrate(
-        bundle,
-        {domain: drawn.calibration for domain, drawn in images.items()},
-        settings.ranges,
-        partial(watch, "calibrating"),
-    )
-    coder = make_coder(bundle, calibration, settings.weights)
+    drawn = {domain: images_of.calibration for domain, images_of in images.items()}
+    calibration = calibrate(bundle, drawn, settings.ranges, partial(watch, "calibrating"))
+    coder = make_coder(bundle, calibration, settings.weights).corrected(drawn, partial(watch, "correcting"))
     judge = Judge(bundle, images, settings.threads, partial(watch, "measuring 8 bits of"))
     decision = Gate(coder, judge, settings.most_bytes, partial(watch, "ranking")).decide()
     count = max(len(drawn.calibration) for drawn in images.values())

@@ -1,0 +1,120 @@
+"""Biases make up for what rounding moves, on every engine, and files do not grow."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.splitting import possible_integers, split_activations
+from prunus.bundle.file import bundle_size
+from prunus.graph.operations import Conv, Mean
+from prunus.quantizing import correcting
+from prunus.quantizing.coding import Coder, make_coder
+from prunus.quantizing.codings import calibrate
+from prunus.quantizing.images import Pictures
+from prunus.runtime.numpy_engine import NumpyEngine
+from tests.makers.coded_bundles import without_ones
+from tests.makers.eight_bit_images import drawn_images
+from tests.makers.graph_bundles import random_bundle, varied_graph
+
+Images = dict[str, Pictures]
+
+
+def _coder(seed: int) -> tuple[Coder, Images]:
+    bundle = without_ones(random_bundle(varied_graph(seed), 12, seed=seed))
+    images = {domain: drawn.calibration for domain, drawn in drawn_images(bundle).items()}
+    return make_coder(bundle, calibrate(bundle, images, "mse"), "largest"), images
+
+
+def _mean_error(floats: Bundle, coded: Bundle, images: Images) -> float:
+    """Return how far the mean logits of the engine of integers are from those of floats."""
+    total = 0.0
+    for domain, pictures in images.items():
+        batch = next(pictures.prepared(len(pictures)))
+        means = [NumpyEngine(bundle).logits(batch, domain).mean(axis=0) for bundle in (floats, coded)]
+        total += float(np.abs(means[0] - means[1]).mean() / np.abs(means[0]).mean())
+    return total
+
+
+def _chain(seed: int) -> Bundle:
+    """Return a chain of convolutions with biases per domain, whose logits are means of channels.
+
+    One weight of an output is far larger than the others, which are rounded coarsely.
+    """
+    graph = tuple(
+        Conv(
+            op="conv",
+            inputs=(number,),
+            layer=f"layer{number}",
+            channels=(12, 12 if number else 3),
+            kernel=(1, 1),
+            activation="hard_swish" if number < 5 else "none",
+        )
+        for number in range(6)
+    )
+    bundle = random_bundle((*graph, Mean(op="mean", inputs=(6,))), 8, density=0.7, seed=seed)
+    rng = np.random.default_rng(seed)
+    biases = {
+        f"norm/{domain}/{number}.bias": rng.normal(0, 0.3, 12).astype(np.float32)
+        for domain in bundle.domains
+        for number in range(6)
+    }
+    heads = {f"head/{domain}/weight": np.eye(3, 12, dtype=np.float32) for domain in bundle.domains}
+    for number in range(6):
+        kernels = bundle.kernels(f"layer{number}")
+        kernels[::8] *= 12
+        bundle.arrays[f"kernels/layer{number}"] = kernels
+    others = {name: array for name, array in bundle.arrays.items() if not name.startswith("shared/")}
+    return without_ones(Bundle(bundle.manifest, others | biases | heads))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_mean_logits_of_integers_come_nearer_to_those_of_floats(seed: int) -> None:
+    bundle = _chain(seed)
+    images = {domain: drawn.calibration for domain, drawn in drawn_images(bundle, 64).items()}
+    coder = make_coder(bundle, calibrate(bundle, images, "mse"), "largest")
+    integers = possible_integers(bundle)
+    before = _mean_error(bundle, coder.coded(integers), images)
+    assert _mean_error(bundle, coder.corrected(images).coded(integers), images) < 0.5 * before
+
+
+def test_only_biases_of_convolutions_that_one_domain_has_are_moved_and_the_file_keeps_its_size() -> None:
+    moved = 0
+    for seed in range(4):
+        coder, images = _coder(seed)
+        integers = possible_integers(coder.bundle)
+        plain, corrected = coder.coded(integers), coder.corrected(images).coded(integers)
+        graph = plain.manifest.graph
+        for name, array in corrected.arrays.items():
+            if not np.array_equal(array, plain.arrays[name]):
+                folder, _, key = name.rpartition("/")
+                assert folder.startswith("norm/")
+                assert key.endswith(".bias")
+                assert isinstance(graph[int(key.partition(".")[0])], Conv)
+                moved += 1
+        assert bundle_size(corrected, "int8") == bundle_size(plain, "int8")
+    assert moved > 4
+
+
+def test_a_layer_with_wide_weights_keeps_its_bias() -> None:
+    coder, images = _coder(0)
+    corrected = coder.corrected(images)
+    operations = [(number, coder.bundle.manifest.graph[number]) for _, number in corrected.shifts]
+    layer, number = next((op.layer, number) for number, op in operations if isinstance(op, Conv))
+    bundle = corrected.coded((), (layer,))
+    split = split_activations(coder.bundle, ())
+    now = next(place for place, origin in enumerate(split.origins) if origin.number == number)
+    for domain in bundle.domains:
+        name = f"norm/{domain}/{now}.bias"
+        assert np.array_equal(bundle.arrays[name], split.bundle.arrays[name])
+
+
+def test_large_values_are_corrected_with_fewer_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    coder, images = _coder(1)
+    all_of_them = coder.corrected(images).shifts
+    first = {domain: replace(pictures, pixels=pictures.pixels[:1]) for domain, pictures in images.items()}
+    monkeypatch.setattr(correcting, "MOST_BYTES", 1)
+    one = coder.corrected(images).shifts
+    assert all(np.array_equal(one[key], shift) for key, shift in coder.corrected(first).shifts.items())
+    assert any(not np.array_equal(one[key], shift) for key, shift in all_of_them.items())
