@@ -11,7 +11,7 @@ from typing import Literal
 
 from benchmarks.study_grid import GRID
 from benchmarks.study_results import Runs, StudyRun
-from prunus.uncertainty import T
+from prunus.uncertainty import seeds_reach
 
 Verdict = Literal["holds", "does not hold", "cannot be told from noise", "not enough runs"]
 HOLDS: Verdict = "holds"
@@ -146,7 +146,7 @@ class Difference:
         count = len(self.values)
         if count < 2:  # one value has no spread
             return math.inf
-        return T[min(count - 1, len(T)) - 1] * statistics.stdev(self.values) / math.sqrt(count)
+        return seeds_reach(statistics.stdev(self.values), count)
 
     @property
     def sign(self) -> int:
