@@ -12,7 +12,7 @@ import prunus
 from prunus.config import Recipe
 
 SOURCE = "tiny_imagenet"  # the domain that the backbone was pretrained on
-CLASSES = {
+CLASSES = {  # of every domain of the study
     "cifar10": 10,
     "cub": 200,
     "dtd": 10,
