@@ -4,7 +4,8 @@
     python -m benchmarks.study_page
 
 DATA holds one folder or zip file per domain. Every finished run is a JSON file in --out. Runs that have one are not
-trained again, so the command can be stopped and called again at any time. With --seconds it begins no run that would
+trained again, so the command can be stopped and called again at any time. It refuses to start beside stored runs whose
+recipe is not that of the grid any more. With --seconds it begins no run that would
 end later. All runs share one process, and images are decoded once. With --part 2/3, a process trains the second of
 every three missing runs, so that three of them can share a GPU. Run folders are removed unless --keep is given.
 """
@@ -16,15 +17,16 @@ import gc
 import shutil
 import statistics
 import time
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
-from pydantic import JsonValue
 
 import prunus
+from benchmarks.study_checks import portable, refuse_stale, stale
 from benchmarks.study_grid import EPOCHS, GRID, planned, recipe_of
-from benchmarks.study_results import RESULTS, StudyRun, file_of, read_runs, write_run
+from benchmarks.study_results import RESULTS, Runs, StudyRun, file_of, read_runs, write_run
 from prunus.config import Recipe
 from prunus.data.layouts import open_domain
 from prunus.timing.machine import describe_machine
@@ -68,15 +70,6 @@ def measure(name: str, recipe: Recipe, folder: Path, device: str) -> StudyRun:
         dense_bytes=found.dense_bytes,
         budget_kept=found.budget_kept,
     )
-
-
-def portable(recipe: Recipe) -> dict[str, JsonValue]:
-    """Return a recipe without the folders of this machine."""
-    content: dict[str, JsonValue] = recipe.model_dump(mode="json", exclude={"domains"})
-    content["domains"] = [
-        choice.model_dump(mode="json") | {"path": Path(choice.path).name} for choice in recipe.domains
-    ]
-    return content
 
 
 def versions() -> dict[str, str]:
@@ -148,24 +141,38 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def list_runs(recipes: Mapping[tuple[str, int], Recipe], stored: Runs, differences: Sequence[str]) -> None:
+    """Print the runs, and how those that are stored differ from their recipes."""
+    for number, ((name, seed), recipe) in enumerate(recipes.items(), 1):
+        training = f"{recipe.training.splits}, {recipe.training.num_epochs} epochs"
+        state = ", finished" if (name, seed) in stored else ""
+        print(f"{number}/{len(recipes)} {name} seed {seed}: {training}{state}")
+    for difference in differences:
+        print(f"other recipe: {difference}")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Train what is missing."""
     options = make_parser().parse_args(arguments)
     began = time.monotonic()
     domains = find_domains(options.data)
     chosen = [(name, seed) for name, seed in planned() if options.only in (None, name)]
-    if not options.list:
-        chosen = share_of(chosen, options.out, *options.part)
-    known = [seconds_per_epoch(run) for run in read_runs(options.out).values()]
+    recipes = {
+        (name, seed): recipe_of(GRID[name], seed, domains, options.backbone, options.epochs) for name, seed in chosen
+    }
+    stored = read_runs(options.out)
+    differences = stale(stored, recipes)
+    if options.list:
+        list_runs(recipes, stored, differences)
+        return
+    refuse_stale(differences, options.out)
+    chosen = share_of(chosen, options.out, *options.part)
+    known = [seconds_per_epoch(run) for run in stored.values()]
     per_epoch = statistics.median(known) if known else 0.0
     for number, (name, seed) in enumerate(chosen, 1):
-        is_done = (options.out / file_of(name, seed)).exists()
-        recipe = recipe_of(GRID[name], seed, domains, options.backbone, options.epochs)
+        recipe = recipes[name, seed]
         epochs = recipe.training.num_epochs
         title = f"{number}/{len(chosen)} {name} seed {seed}"
-        if options.list:
-            print(f"{title}: {recipe.training.splits}, {epochs} epochs{', finished' if is_done else ''}")
-            continue
         elapsed = time.monotonic() - began
         if elapsed + per_epoch * epochs > options.seconds:
             continue

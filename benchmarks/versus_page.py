@@ -3,7 +3,8 @@
     python -m benchmarks.versus_page
 
 The raw results are docs/results/versus/NAME/versus.json. The tables and the plot beside them are made from them, and
-the page docs/versus.md holds the tables between two comments that name the folder.
+the page docs/versus.md holds the tables between two comments that name the folder. What EXPECTED names and is not
+stored, the page says at its top.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ from prunus.report.alternatives.writing import write_versus
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "versus.md"
 RESULTS = DOCS / "results" / "versus"
+EXPECTED = {
+    "demo": "the demo domains on a CPU",
+    "study": "the nine domains of [the study](study.md), trained on an NVIDIA H200",
+}
+SEEDS = 3
+ABSENT = re.compile(r"(<!-- absent -->\n).*?(<!-- end -->)", re.DOTALL)
 PLACE = re.compile(r"(<!-- tables of results/versus/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -25,9 +32,38 @@ def read_results(name: str) -> Versus:
     return Versus.model_validate_json((RESULTS / name / "versus.json").read_bytes())
 
 
+def absent() -> str:
+    """Say at the top of the page which results are missing; nothing once all are stored."""
+    lines = [f"- {problem}: {title}." for name, title in EXPECTED.items() for problem in problems(name)]
+    return "\n".join(["**Part of the evidence is absent:**", "", *lines, ""]) if lines else ""
+
+
+def problems(name: str) -> list[str]:
+    """List what a stored comparison lacks."""
+    if not (RESULTS / name / "versus.json").exists():
+        return ["not measured yet"]
+    results = read_results(name)
+    found = []
+    if lacking := [title for title in results.titles if not any(row.name == title for row in results.rows)]:
+        found.append(f"without {', '.join(lacking)}")
+    seeds = len({row.seed for row in results.rows})
+    if seeds < SEEDS:
+        found.append(f"{seeds} of {SEEDS} seeds")
+    return found
+
+
+def tables(name: str) -> str:
+    """Return the tables and the plot of a stored comparison."""
+    if not (RESULTS / name / "versus.json").exists():
+        return "Not measured yet.\n"
+    plot = f"![Accuracy against bytes and milliseconds](results/versus/{name}/versus.svg)"
+    return f"{to_markdown(read_results(name))}\n{plot}\n"
+
+
 def with_tables(page: str) -> str:
-    """Return the page with the tables of the raw results in their places."""
-    return PLACE.sub(lambda found: f"{found[1]}\n{to_markdown(read_results(found[2]))}\n{found[3]}", page)
+    """Return the page with what is absent, and the tables of the raw results, in their places."""
+    page = ABSENT.sub(lambda found: f"{found[1]}\n{absent()}\n{found[2]}", page)
+    return PLACE.sub(lambda found: f"{found[1]}\n{tables(found[2])}\n{found[3]}", page)
 
 
 def main() -> None:

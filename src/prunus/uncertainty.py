@@ -33,6 +33,15 @@ def mean_interval(accuracies: Mapping[str, float], intervals: Mapping[str, Inter
     return mean - below, mean + above
 
 
+def seeds_reach(deviation: float, seeds: int) -> float:
+    """Return the half width of the 95 % interval of a mean over seeds, by Student's distribution.
+
+    Args:
+        deviation: standard deviation of the values.
+    """
+    return T[min(seeds - 1, len(T)) - 1] * deviation / math.sqrt(seeds)
+
+
 def over_seeds(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
     """Return the interval of a mean over seeds: all were measured on the same images, and each was trained anew.
 
@@ -40,7 +49,7 @@ def over_seeds(values: Sequence[float], intervals: Sequence[Interval]) -> Interv
         intervals: those of the values, by the number of images.
     """
     mean = statistics.fmean(values)
-    trained = T[min(len(values) - 1, len(T)) - 1] * statistics.stdev(values) / math.sqrt(len(values))
+    trained = seeds_reach(statistics.stdev(values), len(values))
     below = statistics.fmean(value - low for value, (low, _) in zip(values, intervals, strict=True))
     above = statistics.fmean(high - value for value, (_, high) in zip(values, intervals, strict=True))
     return max(0.0, mean - math.hypot(below, trained)), min(1.0, mean + math.hypot(above, trained))

@@ -9,7 +9,7 @@ from prunus.learning.learner import Batch, Learner
 from prunus.masks.layout import convolutions
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt
-from prunus.methods.weight_masks import AffineSwitches, affine
+from prunus.methods.weight_masks import AffineSwitches, WeightSwitches, affine
 from prunus.recipes import parse_recipe
 from tests.makers.method_costs import nine_domain_costs, wrn28
 
@@ -66,9 +66,27 @@ def test_masks_and_coefficients_change_the_weights_within_a_few_steps(method: st
             assert float(torch.cosine_similarity(filters, frozen).mean()) < 0.999
 
 
-def test_scores_start_as_published_so_that_a_few_steps_decide_a_bit() -> None:
+def test_scores_start_in_the_published_range_and_coefficients_as_documented() -> None:
+    """Mancini et al. (2018, 2020) draw scores between 1e-4 and 2e-4; `mask_scale` and `coefficient_lr` are ours."""
     switches, _ = _trained("weight_transform", 0)
     scores = switches.scores_DM.detach()
     assert switches.threshold == 0
     assert 1e-4 <= float(scores.min()) < 1.1e-4
     assert 1.9e-4 < float(scores.max()) <= 2e-4
+    k0, k1, k2 = switches.coefficients_DK.detach()[0].view(-1, 3).T
+    assert bool((k0 == 1).all())
+    torch.testing.assert_close(k1, -k2)
+    assert bool((k2 > 0).all())
+    assert switches.rates() == {switches.coefficients_DK: 1e-3}
+
+
+def test_scores_of_piggyback_learn_at_a_rate_of_their_own() -> None:
+    net = adapt(load_backbone(BackboneChoice(name="wrn14_2")), {"a": ["x", "y"]}, "piggyback")
+    content = {"preset": "paper", "backbone": "wrn14_2", "domains": ["a"], "method": "piggyback"}
+    learner = Learner(net, parse_recipe(content | {"training": {"lr": 0.05, "switch_lr": 0.1}}))
+    switches = net.adapters[0]
+    assert isinstance(switches, WeightSwitches)
+    learner.step([Batch(0, torch.randn(8, 3, 32, 32), torch.arange(8) % 2)])
+    moved = (switches.scores_DM.detach() - 1e-2).abs().max()
+    assert float(moved) == pytest.approx(1e-4, rel=1e-2)  # the authors' rate: Adam's first step is as long as it
+    assert bool(switches.masks().all())

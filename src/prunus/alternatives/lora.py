@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 RANK = 8  # PEFT's default
-ALPHA = 16
+ALPHA = 16  # ours: PEFT's default is 8
 NETWORK = "network.safetensors"
 
 

@@ -95,8 +95,10 @@ class Constraints:
         return active_D | (shared.violation > 0)  # it moves all domains, not only those of the batch
 
     def _overlap(self, switches: Switches) -> Constraint:
-        """Sum a penalty over the layers, by soft masks, whose gradients reach the scores unchanged as those of bits do.
+        """Sum a penalty over the layers, by soft masks.
 
+        The gradients of the classification loss reach the scores as if the threshold were the identity. So do those of
+        soft masks: the derivative of the sigmoid, which both have in the authors' code, would weigh only one of them.
         Domains move in their own steps only: one that feels nothing but the penalty would switch everything off.
         """
         assert self.sharing is not None

@@ -2,7 +2,8 @@
 
 Senhaji et al., ICPR 2020. Easy domains exit early and compute fewer layers. All exits are trained at once. Each has a
 norm, a ReLU and a 1x1 convolution to as many channels as the network has features, and a classifier on their means. The
-last exit is the head of the network. Images that were held out of training decide which exit a domain uses.
+authors' halve the channels. The last exit is the head of the network. Images that were held out of training
+decide which exit a domain uses.
 
 Legend: D = domains, E = exits.
 """

@@ -4,9 +4,9 @@ Mallya et al., ECCV 2018: W * M. Mancini et al., ECCVW 2018: k0 W + k1 + k2 M. M
 k0 W + k1 + k2 M + k3 W * M. W: frozen weights of a convolution. M: 0/1 mask of a domain. k: learned coefficients, one
 set per convolution and domain.
 
-The authors of the affine masks published no code, so how they start and how fast they learn is ours. Scores lie between
-1e-4 and 2e-4 with a threshold of 0, so a few steps of Adam decide a bit. All bits are 1 and k1 = -k2, so a network
-starts as the backbone, but turning off a bit changes its weight from the first step on.
+The authors of the affine masks published no code. Their papers draw the first scores between 1e-4 and 2e-4 and use a
+threshold of 0, so a few steps of Adam decide a bit. How coefficients start and how fast they learn is ours. All bits
+are 1 and k1 = -k2, so a network starts as the backbone, but each bit that turns off changes its weight at once.
 
 Legend: D = domains, K = coefficients of all convolutions.
 """
@@ -31,10 +31,11 @@ from prunus.methods.method import Method
 
 
 class Options(Settings):
-    """The initial score of a weight and its threshold; the defaults are Piggyback's."""
+    """The initial score of a weight, its threshold and the rate of the scores; the defaults are Piggyback's."""
 
     start: float = Field(default=1e-2, description="initial score of every weight")
     threshold: float = Field(default=5e-3, description="score above which a weight is used")
+    score_lr: float = Field(default=1e-4, gt=0, description="Adam: scores")
 
 
 class AffineOptions(Settings):
@@ -45,6 +46,21 @@ class AffineOptions(Settings):
         default=0.1, gt=0, description="initial k2, as a share of the standard deviation of the layer's weights"
     )
     coefficient_lr: float = Field(default=1e-3, gt=0, description="Adam: coefficients")
+
+
+class WeightSwitches(Switches):
+    """One switch per weight, whose scores learn at a rate of their own.
+
+    The norms are frozen, so a network whose bits turn off faster than its classifier follows collapses to chance.
+    """
+
+    def __init__(self, network: nn.Module, num_domains: int, options: Options) -> None:
+        super().__init__(switch_layout(network, "weight"), num_domains, options.start, options.threshold)
+        self.score_lr = options.score_lr
+
+    @override
+    def rates(self) -> dict[nn.Parameter, float]:
+        return {self.scores_DM: self.score_lr}
 
 
 def affine(weight: Tensor, mask: Tensor, k: Tensor) -> Tensor:
@@ -99,7 +115,7 @@ def _start(weight: Tensor, mask_scale: float, num_coefficients: int) -> Tensor:
 
 def build_piggyback(backbone: Backbone, classes: Sequence[int], options: Options) -> list[Adapter]:
     """Multiply every weight by its bit, and keep the norms of the backbone."""
-    return [Switches(switch_layout(backbone.network, "weight"), len(classes), options.start, options.threshold)]
+    return [WeightSwitches(backbone.network, len(classes), options)]
 
 
 def build_affine(

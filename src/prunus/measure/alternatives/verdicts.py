@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from prunus.measure.alternatives.results import OURS, Versus, VersusRow
-
-ERRORS = 2.0  # standard errors of a difference that count as noise
+from prunus.uncertainty import Z, seeds_reach
 
 
 @dataclass(frozen=True)
@@ -68,17 +67,17 @@ def _by_image(answers: Sequence[str]) -> list[float]:
 
 
 def noise(one: Summary, other: Summary) -> float:
-    """Return the difference of two mean accuracies that is no more than noise.
+    """Return the half width of the 95 % interval of a difference; what is smaller is no more than noise.
 
     Both classify the same images, so what counts is how much the difference varies from image to image, and over the
-    seeds of each.
+    seeds of each, which are too few for a normal distribution.
     """
     drawn = 0.0
     for domain, answers in one.correct.items():
         differences = [mine - theirs for mine, theirs in zip(answers, other.correct[domain], strict=True)]
         drawn += statistics.pvariance(differences) / max(1, len(differences) - 1) / len(one.correct) ** 2
-    seeds = sum((summary.spread or 0.0) ** 2 / summary.seeds for summary in (one, other))
-    return ERRORS * math.sqrt(drawn + seeds)
+    trained = [seeds_reach(summary.spread, summary.seeds) for summary in (one, other) if summary.spread is not None]
+    return math.hypot(Z * math.sqrt(drawn), *trained)
 
 
 @dataclass(frozen=True)

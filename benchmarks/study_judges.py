@@ -1,0 +1,148 @@
+"""What decides each claim of the paper: functions from the measured runs to a finding."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from benchmarks.study_grid import CLASSES, GRID, LOSSES, SOURCE
+from benchmarks.study_judging import NOISE, Difference, Finding, by_sign, decided, paired, points, row
+from benchmarks.study_results import Runs, StudyRun
+from benchmarks.study_scores import scores
+
+NEARLY_ALL = 0.9  # of the kernels
+LITTLE = 0.1  # of the kernels
+HARDLY = 0.05  # of the kernels; the paper's 1.8 % at most
+MOST_LOST = 2.4  # points, by simultaneous training
+SIMILAR = 1.0  # points; the paper gives no number for "similar"
+SMALL = 3  # domains with the fewest training images per class
+TAPS_SIZE = (3.78, 5.68)  # backbones, in the paper's tables
+
+
+def low_sharing(runs: Runs, beta: float) -> Finding:
+    """Without a sharing loss, all domains together use nearly all kernels with every seed."""
+    unions = [run.union for run in row(runs, f"ba2-{beta:g}")]
+    return decided(min(unions) >= NEARLY_ALL, f"β = {beta:g}: together {_range(unions)} of the kernels")
+
+
+def best_ratio(runs: Runs, beta: float) -> Finding:
+    """The union loss has the best product of accuracy and sparsity at a budget."""
+    return _largest_product(runs, f"β = {beta:g}", {loss: f"learned-{loss}-{beta:g}" for loss in LOSSES})
+
+
+def better_than_jaccard(runs: Runs, rate: float) -> Finding:
+    """With another rate of the multiplier, the union loss has a better product than the Jaccard loss."""
+    names = {loss: f"dual_rate-{loss}-{rate:g}" for loss in ("union", "jaccard")}
+    return _largest_product(runs, f"rate {rate:g}, β = 0.25", names)
+
+
+def _largest_product(runs: Runs, title: str, names: dict[str, str]) -> Finding:
+    found = {loss: row(runs, name)[0] for loss, name in names.items()}
+    products = {loss: run.mean_accuracy * run.sparsity for loss, run in found.items()}
+    best = max(products, key=lambda loss: products[loss])
+    cells = [f"{loss} {points(run):.1f} % and {100 * run.sparsity:.1f} %" for loss, run in found.items()]
+    figure = f"{title}, accuracy and sparsity: {', '.join(cells)}; the largest product has {best}"
+    return decided(best == "union", figure)
+
+
+def prunes_at_most(runs: Runs, name: str, limit: float, title: str) -> Finding:
+    """A row leaves few kernels unused."""
+    sparsity = max(run.sparsity for run in row(runs, name))
+    return decided(sparsity <= limit, f"{title}: {100 * sparsity:.1f} % of the kernels unused")
+
+
+def simultaneous_costs(runs: Runs) -> Finding:
+    """Training all domains together costs accuracy, but not more than the paper's loss."""
+    lost = paired(runs, "ba2_individual-0.25", "ba2-0.25", points)
+    figure = f"together {lost.written()} points lost at β = 0.25"
+    return Finding(NOISE, (figure,)) if lost.sign == 0 else decided(0 < lost.mean <= MOST_LOST, figure)
+
+
+def small_domains_lose_most(runs: Runs) -> Finding:
+    """Against BA² trained individually, the union loss costs the smallest domains more than the others.
+
+    The source domain does not count: the backbone has learned from many more of its images.
+    """
+    images = row(runs, "union-0.25")[0].train_images
+    by_class = {domain: count / CLASSES[domain] for domain, count in images.items() if domain != SOURCE}
+    small = sorted(by_class, key=lambda domain: by_class[domain])[:SMALL]
+
+    def gap(run: StudyRun) -> float:
+        others = [domain for domain in by_class if domain not in small]
+        means = [100 * statistics.fmean(run.accuracies[domain] for domain in part) for part in (small, others)]
+        return means[0] - means[1]
+
+    more = Difference(tuple(-value for value in paired(runs, "union-0.25", "ba2_individual-0.25", gap).values))
+    named = ", ".join(f"{domain} ({by_class[domain]:.0f})" for domain in small)
+    return by_sign(more.sign, f"{named} images per class: they lose {more.written()} points more than the others")
+
+
+def better_efficiency(runs: Runs, beta: float) -> Finding:
+    """The union loss has a higher S_E than BA² at a budget; at 1 both train the same."""
+    gains = {}
+    for without in (None, SOURCE):
+        found = scores(runs, without)
+        seeds = GRID[f"union-{beta:g}"].seeds
+        values = [[found[f"{method}-{beta:g}", seed].s_e or 0.0 for seed in seeds] for method in ("union", "ba2")]
+        gain = Difference(tuple(ours - theirs for ours, theirs in zip(*values, strict=True)))
+        means = " against ".join(f"{statistics.fmean(part):.1f}" for part in values)
+        gains[without] = gain, f"{means} ({gain.written()})"
+    figure = f"β = {beta:g}: {gains[None][1]}; without the source domain {gains[SOURCE][1]}"
+    return _at_least_at_one(beta, gains[None][0].sign, figure)
+
+
+def fewer_macs(runs: Runs, beta: float) -> Finding:
+    """The union loss computes less than BA² at a budget below 1."""
+    gain = paired(runs, f"ba2-{beta:g}", f"union-{beta:g}", lambda run: run.macs_ratio)
+    return by_sign(gain.sign, f"β = {beta:g}: {gain.written(3)} of the backbone's MACs saved")
+
+
+def _at_least_at_one(beta: float, sign: int, figure: str) -> Finding:
+    return decided(sign >= 0, figure) if beta == 1 else by_sign(sign, figure)
+
+
+def kernels_below_the_budget(runs: Runs, beta: float) -> Finding:
+    """With the union loss no domain uses more kernels than the budget allows, with every seed."""
+    found = row(runs, f"union-{beta:g}")
+    usage = max(max(run.usage.values()) for run in found)
+    together = max(run.union for run in found)
+    return decided(
+        usage <= beta, f"β = {beta:g}: at most {usage:.3f} of the kernels in a domain, and {together:.3f} together"
+    )
+
+
+def macs_below_the_budget(runs: Runs, beta: float) -> Finding:
+    """With the union loss the MACs stay below the budget, with every seed."""
+    macs = [run.macs_ratio for run in row(runs, f"union-{beta:g}")]
+    return decided(max(macs) < beta, f"β = {beta:g}: {_range(macs)} of the MACs")
+
+
+def taps_is_as_large(runs: Runs, name: str) -> Finding:
+    """TAPS stores as many backbones as in the paper; it always stores at least one."""
+    params = statistics.fmean(run.params_ratio for run in row(runs, name))
+    return decided(TAPS_SIZE[0] <= params <= TAPS_SIZE[1], f"{name}: {params:.2f} backbones")
+
+
+def taps_is_less_efficient(runs: Runs, name: str) -> Finding:
+    """TAPS has a lower S_E than the union loss."""
+    found = scores(runs)
+    s_e = [
+        statistics.fmean(found[other, seed].s_e or 0.0 for seed in GRID[other].seeds) for other in (name, "union-0.25")
+    ]
+    return decided(s_e[0] < s_e[1], f"{name}: S_E {s_e[0]:.1f} against {s_e[1]:.1f}")
+
+
+def frozen_others_share_nothing(runs: Runs) -> Finding:
+    """If the loss moves only the domains of the batch, at most half as many kernels stay unused."""
+    frozen, free = (row(runs, name)[0].sparsity for name in ("frozen-others", "learned-union-0.25"))
+    return decided(frozen <= free / 2, f"{100 * frozen:.1f} % of the kernels unused, against {100 * free:.1f} %")
+
+
+def order_is_similar(runs: Runs, name: str, base: str) -> Finding:
+    """Taking turns by batches, or mixing batches, is about as accurate as a round robin of epochs."""
+    difference = paired(runs, name, base, points)
+    return decided(abs(difference.mean) <= SIMILAR, f"`{name}`: {difference.written()} points")
+
+
+def _range(shares: Sequence[float]) -> str:
+    return " to ".join(dict.fromkeys(f"{share:.3f}" for share in (min(shares), max(shares))))

@@ -1,0 +1,200 @@
+"""How the study judges the claims of the paper, by made-up runs."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from benchmarks.study_claims import CLAIMS
+from benchmarks.study_grid import GRID, SOURCE, THREE
+from benchmarks.study_others import COMPARISONS, others
+from benchmarks.study_results import StudyRun
+from benchmarks.study_scores import scores
+from tests.makers.study_runs import all_seeds, made
+
+
+def verdict(claim: str, *parts: dict[tuple[str, int], StudyRun]) -> str:
+    runs: dict[tuple[str, int], StudyRun] = {}
+    for part in parts:
+        runs |= part
+    return CLAIMS[claim].verdict(runs)
+
+
+BA2 = ("ba2-1", "ba2-0.75", "ba2-0.5", "ba2-0.25")
+UNION = ("union-1", "union-0.75", "union-0.5", "union-0.25")
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_no_claim_is_judged_before_its_runs_are_measured(claim: str) -> None:
+    assert CLAIMS[claim].verdict({}) == "not enough runs"
+    assert CLAIMS[claim].is_open({})
+    assert set(CLAIMS[claim].needs) <= set(GRID)
+
+
+def test_one_run_refutes_a_claim_about_every_run_while_others_are_missing() -> None:
+    few = {("ba2-0.25", 1): made("ba2-0.25", 1, union=0.78)}
+    assert verdict("sharing", few) == "does not hold"
+    assert CLAIMS["sharing"].figures(few) == ["β = 0.25: together 0.780 of the kernels"]
+    many = {("ba2-0.25", 1): made("ba2-0.25", 1, union=0.95)}
+    assert verdict("sharing", many) == "not enough runs"
+    assert CLAIMS["sharing"].figures(many) == ["β = 0.25: together 0.950 of the kernels"]
+    over = {("union-0.25", 0): made("union-0.25", 0, macs_ratio=0.303, usage={"dtd": 0.25})}
+    assert verdict("budget", over) == "kernels: not enough runs; MACs: does not hold"
+
+
+def test_two_lost_budgets_refute_the_best_ratio_while_the_third_is_missing() -> None:
+    names = [f"learned-{loss}-{beta}" for loss in ("intersection", "jaccard") for beta in (0.5, 0.25)]
+    lost = all_seeds(names, sparsity=0.6) | all_seeds(["learned-union-0.5", "learned-union-0.25"])
+    assert verdict("ratio", lost).startswith("rate 0.5: does not hold (one seed); rate 0.1: not enough runs")
+    won = all_seeds(names) | all_seeds(["learned-union-0.5", "learned-union-0.25"], sparsity=0.6)
+    assert verdict("ratio", won).startswith("rate 0.5: holds (one seed)")
+
+
+def test_sharing_is_low_if_all_domains_together_use_nearly_everything() -> None:
+    assert verdict("sharing", all_seeds(BA2, union=0.95)) == "holds"
+    assert verdict("sharing", all_seeds(BA2, union=0.95), all_seeds(BA2[3:], union=0.74)) == "does not hold"
+
+
+def test_the_best_ratio_is_that_of_the_largest_product_at_two_budgets() -> None:
+    names = [f"learned-{loss}-{beta}" for loss in ("intersection", "jaccard") for beta in (0.75, 0.5, 0.25)]
+    rivals = all_seeds(names, accuracy=0.8, sparsity=0.4)
+    rivals |= all_seeds([f"dual_rate-{loss}-{rate}" for loss in ("union", "jaccard") for rate in (0.1, 0.01)])
+    rivals |= all_seeds(["dual_rate-union-0.1", "dual_rate-union-0.01"], sparsity=0.6)
+    union = [f"learned-union-{beta}" for beta in (0.75, 0.5, 0.25)]
+    better, worse = {"accuracy": 0.7, "sparsity": 0.5}, {"accuracy": 0.7, "sparsity": 0.4}
+    holds = verdict("ratio", rivals, all_seeds(union[:2], **better), all_seeds(union[2:], **worse))
+    assert holds == "holds (one seed)"
+    fails = verdict("ratio", rivals, all_seeds(union[:1], **better), all_seeds(union[1:], **worse))
+    assert fails.startswith("rate 0.5: does not hold (one seed); rate 0.1: holds (one seed); ")
+    slow = all_seeds(["dual_rate-union-0.01"], sparsity=0.1)
+    assert verdict("ratio", rivals, all_seeds(union[:2], **better), all_seeds(union[2:], **worse), slow).endswith(
+        "rate 0.01: does not hold (one seed)"
+    )
+
+
+@pytest.mark.parametrize(("claim", "limit"), [("jaccard", 0.1), ("fixed", 0.05)])
+def test_little_is_pruned_if_no_run_leaves_more_than_the_limit_unused(claim: str, limit: float) -> None:
+    needed = CLAIMS[claim].needs
+    assert verdict(claim, all_seeds(needed, sparsity=limit)) == "holds (one seed)"
+    assert "does not hold" in verdict(claim, all_seeds(needed[1:2], sparsity=limit + 0.01))
+
+
+def test_the_jaccard_loss_has_a_verdict_for_each_rate_of_its_weight() -> None:
+    runs = all_seeds(CLAIMS["jaccard"].needs, sparsity=0.05)
+    assert verdict("jaccard", runs, all_seeds(["dual_rate-jaccard-0.01"], sparsity=0.4)) == (
+        "rate 0.5: holds (one seed); rate 0.1: holds (one seed); rate 0.01: does not hold (one seed)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "expected"),
+    [
+        ((0.010, 0.012, 0.011), "holds"),
+        ((0.030, 0.031, 0.032), "does not hold"),
+        ((-0.01, -0.011, -0.012), "does not hold"),
+        ((0.02, -0.02, 0.01), "cannot be told from noise"),
+    ],
+)
+def test_what_training_together_costs_is_paired_over_the_seeds(lost: Sequence[float], expected: str) -> None:
+    levels = (0.6, 0.7, 0.8)  # far apart: only the differences count
+    runs = {("ba2_individual-0.25", seed): made("ba2_individual-0.25", seed, accuracy=levels[seed]) for seed in THREE}
+    runs |= {("ba2-0.25", seed): made("ba2-0.25", seed, accuracy=levels[seed] - lost[seed]) for seed in THREE}
+    assert verdict("simultaneous", runs) == expected
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "expected"),
+    [
+        ((0.10, 0.11, 0.12), (0.02, 0.02, 0.02), "holds"),
+        ((0.02, 0.02, 0.02), (0.10, 0.11, 0.12), "does not hold"),
+        ((0.10, 0.00, 0.05), (0.05, 0.05, 0.05), "cannot be told from noise"),
+    ],
+)
+def test_small_domains_lose_most_if_the_three_with_the_fewest_images_per_class_lose_more(
+    small: Sequence[float], large: Sequence[float], expected: str
+) -> None:
+    source = {SOURCE: 0.7}  # does not count, however few images it has
+    sizes = made("union-0.25").train_images | {SOURCE: 1}
+    whole = made("union-0.25").accuracies | source
+    runs = all_seeds(["ba2_individual-0.25"], accuracies=whole)
+    for seed in THREE:
+        lower = dict.fromkeys(("dtd", "flowers", "cub"), 0.7 - small[seed]) | {SOURCE: 0.0}
+        lower |= dict.fromkeys(("gtsrb", "person"), 0.7 - large[seed])
+        runs["union-0.25", seed] = made("union-0.25", seed, accuracies=lower, train_images=sizes)
+    assert verdict("small", runs) == expected
+    assert CLAIMS["small"].figures(runs)[0].startswith("flowers (1), dtd (2), cub (3) images per class: ")
+
+
+def test_efficiency_is_compared_at_every_budget_with_the_scores_of_the_paper() -> None:
+    base = all_seeds(("feature",), accuracy=0.65, macs_ratio=1.0) | all_seeds(("finetune",), accuracy=0.8)
+    base |= all_seeds(BA2, macs_ratio=0.3) | all_seeds(UNION, macs_ratio=0.3)
+    better = all_seeds(UNION[1:], macs_ratio=0.2)
+    assert verdict("efficiency", base, better) == "holds"
+    assert verdict("efficiency", base, better, all_seeds(UNION[2:3], macs_ratio=0.4)) == "does not hold"
+    assert verdict("efficiency", base, better, all_seeds(UNION[2:3], macs_ratio=0.3)) == "cannot be told from noise"
+    # by hand: E_max = 0.4, so S = 5 * 1000 * (0.1 / 0.4)^2 = 312.5
+    assert scores(base)["ba2-0.5", 0].s == pytest.approx(312.5)
+    assert scores(base)["ba2-0.5", 0].s_o == pytest.approx(312.5 / 0.3)
+
+
+def test_scores_can_leave_out_the_source_domain() -> None:
+    base = all_seeds(("feature",), accuracy=0.65, macs_ratio=1.0) | all_seeds(("finetune",), accuracy=0.8)
+    base |= all_seeds(BA2, macs_ratio=0.3)
+    whole = {
+        key: run.model_copy(
+            update={
+                "accuracies": run.accuracies | {SOURCE: 0.1},
+                "domain_macs_ratio": run.domain_macs_ratio | {SOURCE: 1.0},
+            }
+        )
+        for key, run in base.items()
+    }
+    assert scores(whole, SOURCE) == scores(base)
+    assert scores(whole) != scores(base)
+    apart = {("union-0.25-source_apart", 0): made("union-0.25-source_apart")}
+    assert apart.keys() <= scores(whole | apart, SOURCE).keys()
+    assert not apart.keys() & scores(whole | apart).keys()
+
+
+def test_rows_of_no_claim_are_compared_with_another_row_once_both_have_runs() -> None:
+    assert others({}) == "None of these rows has been measured yet.\n"
+    runs = {("union-0.25-long", 0): made("union-0.25-long", accuracy=0.75, union=0.4)}
+    assert others(runs) == others({})
+    text = others(runs | all_seeds(["union-0.25"]))
+    assert text.startswith(
+        "**Three times as many epochs:**\n\n- `union-0.25-long` against `union-0.25`: +5.0 (one seed)"
+    )
+    assert "together 0.400 against 0.200" in text
+    named = {name for pairs in COMPARISONS.values() for name, _ in pairs}
+    assert named | {name for claim in CLAIMS.values() for name in claim.needs} == GRID.keys()
+    everything = others(all_seeds(list(GRID)))
+    assert all(f"- `{name}` against " in everything for name in named)
+
+
+def test_macs_are_compared_below_the_full_budget_and_with_the_budget_itself() -> None:
+    base = all_seeds(BA2, macs_ratio=0.24)
+    assert verdict("macs", base, all_seeds(UNION, macs_ratio=0.2)) == "holds"
+    assert verdict("macs", base, all_seeds(UNION, macs_ratio=0.3)) == "does not hold"
+    assert verdict("macs", base, all_seeds(UNION, macs_ratio=0.24)) == "cannot be told from noise"
+    assert verdict("budget", all_seeds(UNION, macs_ratio=0.24)) == "holds"
+    over = {("union-0.25", 2): made("union-0.25", 2, macs_ratio=0.26)}
+    assert verdict("budget", all_seeds(UNION), over) == "kernels: holds; MACs: does not hold"
+    wide = {("union-0.25", 2): made("union-0.25", 2, usage={"dtd": 0.2, "cub": 0.26})}
+    assert verdict("budget", all_seeds(UNION), wide) == "kernels: does not hold; MACs: holds"
+
+
+def test_taps_is_as_large_as_in_the_paper_and_less_efficient() -> None:
+    base = all_seeds(("feature",), accuracy=0.65) | all_seeds(("finetune",), accuracy=0.8) | all_seeds(UNION)
+    names = ("taps-1", "taps-0.25")
+    assert verdict("taps", base, all_seeds(names, params_ratio=4.0)) == "holds"
+    assert verdict("taps", base, all_seeds(names, params_ratio=1.2)) == "size: does not hold; S_E: holds"
+    accurate = all_seeds(names, params_ratio=4.0, accuracy=0.99)
+    assert verdict("taps", base, accurate) == "size: holds; S_E: does not hold"
+
+
+def test_frozen_domains_share_less_than_half_and_orders_differ_by_a_point_at_most() -> None:
+    union = all_seeds(["learned-union-0.25"], sparsity=0.6)
+    assert verdict("freezing", union, all_seeds(["frozen-others"], sparsity=0.1)) == "holds (one seed)"
+    assert verdict("freezing", union, all_seeds(["frozen-others"], sparsity=0.5)) == "does not hold (one seed)"
+    orders = all_seeds(CLAIMS["orders"].needs)
+    assert verdict("orders", orders) == "holds (one seed)"
+    assert verdict("orders", orders, all_seeds(["order-union-mixed"], accuracy=0.68)) == "does not hold (one seed)"
