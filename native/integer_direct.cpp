@@ -1,20 +1,37 @@
 #include "integer_direct.hpp"
 
+#if defined(__unix__)
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 
 namespace prunus {
 
 namespace {
 
-constexpr ptrdiff_t kMostSums = 32768;  // bytes: they may fill the L1 cache, because kernels seldom wait for others
-constexpr ptrdiff_t kFewBlocks = 8;     // planes of at most so many blocks are not divided between threads
+constexpr ptrdiff_t kMostSums = 32768;    // bytes: they may fill the L1 cache, because kernels seldom wait for others
+constexpr ptrdiff_t kLargeCache = 49152;  // bytes of an L1 cache in which sums leave room for long tiles
+constexpr int kShortTile = 4;             // blocks; longer ones were slower with a cache of 32 KB
+constexpr ptrdiff_t kFewBlocks = 8;       // planes of at most so many blocks are not divided between threads
+
+bool has_large_cache() {
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  static const bool is_large = sysconf(_SC_LEVEL1_DCACHE_SIZE) >= kLargeCache;
+  return is_large;
+#else
+  return false;
+#endif
+}
 
 }  // namespace
 
 void IntegerDirectConvolution::prepare_runs(Program& program) {
   windows_.settle(program, inputs[0], output);
   const ptrdiff_t words = static_cast<ptrdiff_t>(windows_.words().size());
-  const ptrdiff_t plane = program.lattice(output).blocks(), most = kernels_.tile(static_cast<int>(words));
+  const ptrdiff_t plane = program.lattice(output).blocks();
+  const int longest = kernels_.tile(static_cast<int>(words));
+  const ptrdiff_t most = has_large_cache() ? longest : std::min(longest, kShortTile);
   const ptrdiff_t tiles = (plane + most - 1) / most;
   tile_ = static_cast<int>((plane + tiles - 1) / tiles);
   // as many outputs as have room for their sums, but no block much smaller than the others

@@ -113,6 +113,9 @@ struct CodedPooling {
   ptrdiff_t length;  // the number of these columns
 };
 
+using Spread = void (*)(const uint8_t* from, int step, ptrdiff_t blocks, const uint8_t* inside, uint8_t zero,
+                        uint8_t* words);
+
 struct IntegerKernels {
   int group;               // numbers per word: 4 of 8 bits or 2 of 16
   int offset;              // what is subtracted from each code before it is multiplied; first_sums make up for it
@@ -121,8 +124,9 @@ struct IntegerKernels {
   void (*direct)(const IntegerDirect&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*depthwise)(const IntegerDepthwise&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*pointwise)(const IntegerPointwise&, ptrdiff_t first_block, ptrdiff_t last_block);
-  // Make words of neighbouring codes, for every code or every second one; null if a block's words are not in order.
-  void (*spread)(const uint8_t* from, int step, ptrdiff_t blocks, uint8_t* words);
+  // Make words of neighbouring codes, for every code or every second one. Codes outside the image, where `inside` has
+  // bytes of 0 instead of 255, become `zero`. Null if a block's words are not in order.
+  Spread spread;
   // Interleave the planes at `group` offsets into words.
   void (*interleave)(const uint8_t* planes, const ptrdiff_t* offsets, ptrdiff_t blocks, uint8_t* words);
   void (*every_nth)(const uint8_t* from, ptrdiff_t step, ptrdiff_t count, uint8_t* to);

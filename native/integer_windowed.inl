@@ -57,16 +57,21 @@ static void accumulate(const IntegerDirect& d, int first, ptrdiff_t position) {
 
 constexpr bool in_order = kPerBlock == 1 && Lanes::group == 4;  // the words of a block of neighbours
 
-static inline void spread(const uint8_t* from, int step, ptrdiff_t blocks, uint8_t* words) {
-  const ptrdiff_t neighbours[kMaxGroup] = {0, 1, 2, 3};
-  for (ptrdiff_t position = 0; position < blocks * kBlock; position += kBlock) {
-    Lanes x[kPerBlock];
-    if (step == 1) {
-      read_word<1, true>(neighbours, from + position, x);
-    } else {
-      read_word<2, true>(neighbours, from + 2 * position, x);
+template <class L>  // a template, because only lanes in order have `where`
+static void spread(const uint8_t* from, int step, ptrdiff_t blocks, const uint8_t* inside, uint8_t zero,
+                   uint8_t* words) {
+  if constexpr (in_order) {
+    const ptrdiff_t neighbours[kMaxGroup] = {0, 1, 2, 3};
+    const L outside = L::all(static_cast<int32_t>(0x01010101u * zero));
+    for (ptrdiff_t position = 0; position < blocks * kBlock; position += kBlock) {
+      L x[kPerBlock];
+      if (step == 1) {
+        read_word<1, true>(neighbours, from + position, x);
+      } else {
+        read_word<2, true>(neighbours, from + 2 * position, x);
+      }
+      x[0].where(L::words(inside + 4 * position), outside).store_words(words + 4 * position);
     }
-    for (int i = 0; i < kPerBlock; i++) x[i].store_words(words + 4 * (position + i * Lanes::width));
   }
 }
 

@@ -120,10 +120,12 @@ void IntegerWindows::settle_spread(Program& program, int input, const Lattice& l
     offsets.push_back(index * copied_phase_ + (tap.down - rows_.first) * copied_row_);
   }
   set_offsets(offsets);
+  inside_.assign(rows * copied_row_ + 4 * kBlock, 255);
   for (ptrdiff_t c = 0; c < output_.width; c++)
     for (ptrdiff_t x = 0; x < spec_.kernel[1]; x++) {
       const ptrdiff_t column = step_ * c + columns_.first + x;
-      if (column < 0 || column >= input_.width) edges_.push_back(4 * c + x);
+      const bool is_inside = column >= 0 && column < input_.width;
+      for (ptrdiff_t r = 0; r < rows && !is_inside; r++) inside_[r * copied_row_ + 4 * c + x] = 0;
     }
 }
 
@@ -202,9 +204,7 @@ void IntegerWindows::spread_plane(const uint8_t* from, const Lattice& lattice, u
   std::memset(to, zero, first * copied_row_);
   to += first * copied_row_;
   spread_(from + (first + rows_.first) * lattice.stride() + columns_.first, 1,
-          ((last - first) * lattice.stride() + kBlock - 1) / kBlock, to);
-  for (ptrdiff_t edge : edges_)
-    for (ptrdiff_t r = first; r < last; r++) to[(r - first) * copied_row_ + edge] = zero;
+          ((last - first) * lattice.stride() + kBlock - 1) / kBlock, inside_.data(), zero, to);
   std::memset(to + (last - first) * copied_row_, zero, (rows - last) * copied_row_);
 }
 
@@ -218,8 +218,7 @@ void IntegerWindows::spread_rows(const uint8_t* from, const Lattice& lattice, ui
         std::memset(to, zero, copied_row_);
         continue;
       }
-      spread_(from + row * lattice.stride() + columns_.first, step_, blocks, to);
-      for (ptrdiff_t edge : edges_) to[edge] = zero;
+      spread_(from + row * lattice.stride() + columns_.first, step_, blocks, inside_.data(), zero, to);
     }
 }
 

@@ -67,10 +67,10 @@ class IntegerWindows {
   WindowSpec spec_;
   Shape input_, output_;
   int group_;
-  int step_;                                                  // bytes between the reads of neighbouring positions
-  int across_;                                                // the stride across that phases take care of
-  void (*spread_)(const uint8_t*, int, ptrdiff_t, uint8_t*);  // null if the input is not spread
-  std::vector<ptrdiff_t> edges_;                              // bytes of a spread row that lie outside the image
+  int step_;                     // bytes between the reads of neighbouring positions
+  int across_;                   // the stride across that phases take care of
+  Spread spread_;                // null if the input is not spread
+  std::vector<uint8_t> inside_;  // of the words of all rows: 255 for bytes in columns of the image, otherwise 0
   std::vector<Tap> taps_;
   Range rows_, columns_;  // of the taps' shifts
   std::vector<Word> word_taps_;

@@ -4,7 +4,7 @@ struct Lanes {
   __m512i v;
   static constexpr int width = 16, group = 4, offset = 0;
   static constexpr int max_words = 6, point_tile = 6;
-  static constexpr int tile(int) { return 4; }  // six fit the registers for few words, but were measured to be slower
+  static constexpr int tile(int words) { return words <= 3 ? 8 : 4; }
 
   static Lanes all(int32_t x) { return {_mm512_set1_epi32(x)}; }
   static Lanes load(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
@@ -38,6 +38,11 @@ struct Lanes {
     x[0].v = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(quarters, near), _mm512_broadcast_i32x4(bytes));
   }
   static Lanes words(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
+  // Keep the bytes where a mask has ones; take those of others elsewhere.
+  Lanes where(Lanes mask, Lanes others) const {
+    constexpr int choose = 0xca;  // the second argument where the first has ones, otherwise the third
+    return {_mm512_ternarylogic_epi32(mask.v, v, others.v, choose)};
+  }
   void store_words(uint8_t* p) const { _mm512_storeu_si512(p, v); }
 
   using Weights = __m512i;

@@ -32,6 +32,8 @@ struct Lanes {
     std::memcpy(&r.v, p, sizeof r.v);
     return r;
   }
+  // Keep the bytes where a mask has ones; take those of others elsewhere.
+  Lanes where(Lanes mask, Lanes others) const { return {(v & mask.v) | (others.v & ~mask.v)}; }
   void store_words(uint8_t* p) const { std::memcpy(p, &v, sizeof v); }
 
   struct Weights {
