@@ -45,7 +45,12 @@ def make_keeper(
         return None
     backbone = as_computed(net, backbone)
     smallest = partial(_smallest, as_if_trained(net), backbone, identity, options)
-    refuse_unreachable(smallest, identity.recipe.budget, dense_costs(backbone))
+    try:
+        refuse_unreachable(smallest, identity.recipe.budget, dense_costs(backbone))
+    except BundleError as error:  # its file would be too costly to read
+        raise RecipeError(
+            f'{error}; choose a smaller network, or train without a file by a method that keeps no budget: "union"'
+        ) from None
     return _keeper(net, backbone, identity, options, processes)
 
 

@@ -68,6 +68,12 @@ def test_means_with_too_many_weights_are_refused(monkeypatch: pytest.MonkeyPatch
         build_graph(net)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "size"), [("mobilevit_xxs", 224), ("swin_tiny_patch4_window7_224", 112)])
+def test_large_images_of_networks_that_resize_become_a_file_too(name: str, size: int) -> None:
+    assert why_not_a_file(BackboneChoice(name=f"timm/{name}", weights="random", size=size)) is None
+
+
 @pytest.mark.parametrize("size", [50, 96])
 def test_mobilevit_becomes_a_file_at_sizes_that_its_patches_do_not_divide(size: int) -> None:
     assert why_not_a_file(BackboneChoice(name="timm/mobilevit_xxs", weights="random", size=size)) is None
