@@ -1,7 +1,7 @@
 """Train DeiT-Tiny on the demo domains with 25 % of its kernels, beside a network fine-tuned for each domain.
 
-    python -m benchmarks.transformer_accuracy [--epochs 3] [--size 96] [--device auto] [--only METHOD] [--measure-only]
-        [--runs DIR] [--json FILE]
+    python -m benchmarks.transformer_accuracy [--epochs 3] [--batch-size 32] [--size 96] [--device auto]
+        [--only METHOD] [--measure-only] [--runs DIR] [--json FILE]
 
 `--device` is where the networks are trained and measured: auto, cpu or cuda. With a GPU, use many epochs: on two cores
 of a CPU an epoch takes minutes, and a few epochs from random weights say little. A run that was stopped continues with
@@ -43,7 +43,7 @@ DOMAINS = ("characters", "clothing", "fashion", "fruits", "signs")
 BUDGET = 0.25
 TOLERANCE = 1e-4  # of the largest logit
 IMAGES = 16  # of a domain, whose logits are compared
-COMMON = {"batch_size": 32, "splits": "train+validation", "schedule": "cosine", "strategy": "shuffled"}
+COMMON = {"splits": "train+validation", "schedule": "cosine", "strategy": "shuffled"}
 ROWS: dict[str, dict[str, float]] = {"exact": {"lr": 0.03}, "finetune": {"lr": 0.03, "weight_lr": 0.03}}
 WITHOUT_TORCH = """
 import sys
@@ -65,7 +65,7 @@ def train(method: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "domains": [f"demo:{name}" for name in DOMAINS],
         "method": method,
         "budget": BUDGET,
-        "training": COMMON | ROWS[method] | {"epochs": arguments.epochs},
+        "training": COMMON | ROWS[method] | {"epochs": arguments.epochs, "batch_size": arguments.batch_size},
     }
     run = arguments.runs / method
     recipe = prunus.parse_recipe(content)
@@ -135,10 +135,9 @@ def chance(run: TrainedRun) -> float:
 
 def command_of(arguments: argparse.Namespace) -> str:
     """Return the command that trains and measures the same, with every argument that decides the result."""
-    named = ("backbone", "size", "epochs", "device")
-    return " ".join(
-        ["python -m benchmarks.transformer_accuracy", *(f"--{name} {getattr(arguments, name)}" for name in named)]
-    )
+    named = {name: getattr(arguments, name) for name in ("backbone", "size", "epochs", "batch_size", "device")}
+    given = [f"--{name.replace('_', '-')} {value}" for name, value in named.items()]
+    return " ".join(["python -m benchmarks.transformer_accuracy", *given])
 
 
 def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -147,6 +146,9 @@ def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--backbone", default="timm/deit_tiny_patch16_224")
     parser.add_argument("--size", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=3, help="of every domain")
+    parser.add_argument(
+        "--batch-size", type=int, default=32, help="images of a step: fewer make more steps of an epoch"
+    )
     parser.add_argument("--device", default="auto", help="where to train: auto, cpu or cuda")
     parser.add_argument("--only", choices=ROWS, help="train this row and stop; the other rows are trained later")
     parser.add_argument("--runs", type=Path, default=Path("runs/transformer_accuracy"))
@@ -179,6 +181,7 @@ def main() -> None:
         "backbone": arguments.backbone,
         "size": arguments.size,
         "epochs": arguments.epochs,
+        "batch_size": arguments.batch_size,
         "chance": chance(run),
         "kernels": {"used": used, "limit": limit, "all": dense.num_kernels()},
         "macs": {"dense": dense.dense_macs(), "products": dense.product_macs},

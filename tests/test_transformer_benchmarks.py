@@ -57,7 +57,7 @@ def test_the_fastest_rival_of_a_type_counts_whatever_its_engine() -> None:
 def test_the_command_of_the_accuracies_names_all_that_decides_them() -> None:
     given = transformer_accuracy.arguments_of(["--epochs", "8", "--device", "cpu", "--runs", "elsewhere"])
     command = transformer_accuracy.command_of(given)
-    expected = "--backbone timm/deit_tiny_patch16_224 --size 96 --epochs 8 --device cpu"
+    expected = "--backbone timm/deit_tiny_patch16_224 --size 96 --epochs 8 --batch-size 32 --device cpu"
     assert command == f"python -m benchmarks.transformer_accuracy {expected}"
     again = transformer_accuracy.arguments_of(command.split()[3:])
     assert vars(again) == vars(given) | {"runs": again.runs}
