@@ -1,11 +1,12 @@
 """Train DeiT-Tiny on the demo domains with 25 % of its kernels, beside a network fine-tuned for each domain.
 
-    python -m benchmarks.transformer_accuracy [--epochs 3] [--size 96] [--device auto] [--only METHOD] [--runs DIR]
-        [--json FILE]
+    python -m benchmarks.transformer_accuracy [--epochs 3] [--batch-size 32] [--size 96] [--device auto]
+        [--only METHOD] [--measure-only] [--runs DIR] [--json FILE]
 
 `--device` is where the networks are trained and measured: auto, cpu or cuda. With a GPU, use many epochs: on two cores
 of a CPU an epoch takes minutes, and a few epochs from random weights say little. A run that was stopped continues with
-the same command. The comparison of logits is always made on the CPU.
+the same command, and finished ones are only measured again, which takes about a minute; with `--measure-only` it is an
+error if they are not there. The comparison of logits is always made on the CPU.
 
 Weights pretrained elsewhere are not used: all networks begin with the same random weights and have the same steps, so
 the accuracies compare the rows with each other and with chance, and nothing else. The model is pruned, exported to
@@ -20,6 +21,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +36,14 @@ from prunus.images import crop_windows
 from prunus.measure.budget import whole_share
 from prunus.methods.costs import dense_costs
 from prunus.timing.machine import describe_machine
+from prunus.training.planning import plan_either
 from prunus.training.run import TrainedRun, open_run, train_or_continue
 
 DOMAINS = ("characters", "clothing", "fashion", "fruits", "signs")
 BUDGET = 0.25
 TOLERANCE = 1e-4  # of the largest logit
 IMAGES = 16  # of a domain, whose logits are compared
-COMMON = {"batch_size": 32, "splits": "train+validation", "schedule": "cosine", "strategy": "shuffled"}
+COMMON = {"splits": "train+validation", "schedule": "cosine", "strategy": "shuffled"}
 ROWS: dict[str, dict[str, float]] = {"exact": {"lr": 0.03}, "finetune": {"lr": 0.03, "weight_lr": 0.03}}
 WITHOUT_TORCH = """
 import sys
@@ -62,10 +65,14 @@ def train(method: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "domains": [f"demo:{name}" for name in DOMAINS],
         "method": method,
         "budget": BUDGET,
-        "training": COMMON | ROWS[method] | {"epochs": arguments.epochs},
+        "training": COMMON | ROWS[method] | {"epochs": arguments.epochs, "batch_size": arguments.batch_size},
     }
     run = arguments.runs / method
-    train_or_continue(prunus.parse_recipe(content), run, device=arguments.device)
+    recipe = prunus.parse_recipe(content)
+    if not arguments.measure_only:
+        train_or_continue(recipe, run, device=arguments.device)
+    elif plan_either(recipe, run) is not None:
+        raise SystemExit(f"{run} holds no finished run with these arguments; train it first, without --measure-only")
     measured = prunus.evaluate(run, device=arguments.device)
     return {
         "method": method,
@@ -126,16 +133,32 @@ def chance(run: TrainedRun) -> float:
     return float(np.mean([1 / len(classes) for classes in run.net.classes.values()]))
 
 
-def main() -> None:
+def command_of(arguments: argparse.Namespace) -> str:
+    """Return the command that trains and measures the same, with every argument that decides the result."""
+    named = {name: getattr(arguments, name) for name in ("backbone", "size", "epochs", "batch_size", "device")}
+    given = [f"--{name.replace('_', '-')} {value}" for name, value in named.items()]
+    return " ".join(["python -m benchmarks.transformer_accuracy", *given])
+
+
+def arguments_of(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the arguments of the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", default="timm/deit_tiny_patch16_224")
     parser.add_argument("--size", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=3, help="of every domain")
+    parser.add_argument(
+        "--batch-size", type=int, default=32, help="images of a step: fewer make more steps of an epoch"
+    )
     parser.add_argument("--device", default="auto", help="where to train: auto, cpu or cuda")
     parser.add_argument("--only", choices=ROWS, help="train this row and stop; the other rows are trained later")
     parser.add_argument("--runs", type=Path, default=Path("runs/transformer_accuracy"))
     parser.add_argument("--json", type=Path, default=Path("runs/transformer_accuracy.json"))
-    arguments = parser.parse_args()
+    parser.add_argument("--measure-only", action="store_true", help="train nothing: measure finished runs again")
+    return parser.parse_args(given)
+
+
+def main() -> None:
+    arguments = arguments_of()
     rows = []
     for method in [arguments.only] if arguments.only else ROWS:
         row = train(method, arguments)
@@ -152,12 +175,13 @@ def main() -> None:
         prunus.prune(arguments.runs / "exact", model)
         differences = compare(run, model, Path(folder_name))
     content = {
-        "command": "python -m benchmarks.transformer_accuracy",
+        "command": command_of(arguments),
         "machine": describe_machine(),
         "device": arguments.device,
         "backbone": arguments.backbone,
         "size": arguments.size,
         "epochs": arguments.epochs,
+        "batch_size": arguments.batch_size,
         "chance": chance(run),
         "kernels": {"used": used, "limit": limit, "all": dense.num_kernels()},
         "macs": {"dense": dense.dense_macs(), "products": dense.product_macs},

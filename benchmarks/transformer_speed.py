@@ -4,8 +4,9 @@
 
 One image at a time, one thread. Blocks of four inputs are switched off at random in every linear layer and kernels in
 every other layer. ONNX Runtime runs the same network with everything on, in its fastest form: as torch exports it or as
-Prunus does, and in 8 bits quantized by its own tools, statically or dynamically. All take turns in one process, each
-with many calls in a row, and the medians are compared. A ratio below its target is an error.
+Prunus does, and in 8 bits quantized by its own tools, statically or dynamically. If OpenVINO is installed, it runs the
+same static models, and with nncf those that nncf quantizes for it. All take turns in one process, each with many calls
+in a row, and the medians are compared. What an engine cannot load is named. A ratio below its target is an error.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +36,7 @@ from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
-from prunus.errors import PrunusError
+from prunus.errors import PrunusError, first_line
 from prunus.graph.network import GraphNetwork
 from prunus.lowering.pack import Description, bundle_of, lower
 from prunus.masks.network import MultiDomainNet
@@ -44,7 +47,7 @@ from prunus.runtime._native import available_kernels
 from prunus.runtime.native_engine import NativeEngine
 from prunus.timing.eight_bits import quantize
 from prunus.timing.machine import describe_machine
-from prunus.timing.sessions import onnx_run
+from prunus.timing.sessions import Run, onnx_run, openvino_run, openvino_settings
 from prunus.timing.speeds import take_turns
 
 TARGETS = {"float32": 2.5, "int8": 1.5}
@@ -121,8 +124,53 @@ def rivals(net: MultiDomainNet, backbone: Backbone, network: GraphNetwork, image
     }
 
 
-def measure(name: str, share: float, rounds: int) -> dict[str, float]:
-    """Return the median milliseconds of every run."""
+def quantized_by_nncf(model: bytes, images: Floats) -> Run:
+    """Quantize a model with nncf, OpenVINO's own tool, and load it."""
+    import nncf  # noqa: PLC0415  # optional, as OpenVINO
+    import openvino  # noqa: PLC0415
+
+    core = openvino.Core()
+    dataset = nncf.Dataset([{"images": image[None]} for image in images])
+    logging.disable(logging.WARNING)
+    try:
+        narrow = nncf.quantize(core.read_model(model), dataset, model_type=nncf.ModelType.TRANSFORMER)
+    finally:
+        logging.disable(logging.NOTSET)
+    request = core.compile_model(narrow, "CPU", openvino_settings(1, "f32")).create_infer_request()
+
+    def run(images: Floats) -> Floats:
+        logits: Floats = request.infer({"images": images})[0]
+        return logits
+
+    return run
+
+
+def loaded(models: dict[str, bytes], images: Floats) -> tuple[dict[str, Run], dict[str, str]]:
+    """Return what runs every model in every engine that is installed, and why others cannot be timed."""
+    runs: dict[str, Run] = {title: onnx_run(model, threads=1) for title, model in models.items()}
+    loaders: dict[str, Callable[[], Run]] = {
+        title.replace(",", ", OpenVINO,", 1): partial(openvino_run, model, 1, "f32")
+        for title, model in models.items()
+        if "dynamic" not in title
+    }
+    for title in ("float32, exported by Prunus", "float32, exported by torch"):
+        loaders[f"int8, OpenVINO, nncf,{title.partition(',')[2]}"] = partial(quantized_by_nncf, models[title], images)
+    missing = {}
+    for title, load in loaders.items():
+        try:
+            runs[title] = load()
+        except ModuleNotFoundError as error:
+            missing[title] = f"{error.name} is not installed"
+        except (
+            PrunusError,
+            RuntimeError,
+        ) as error:  # nncf and OpenVINO raise RuntimeError for networks they do not know
+            missing[title] = first_line(error)
+    return runs, missing
+
+
+def measure(name: str, share: float, rounds: int) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the median milliseconds of every run, and why others cannot be timed."""
     backbone = load_backbone(BackboneChoice(name=name, weights="random", size=None))
     size = backbone.preprocess.size
     pixels = np.random.default_rng(0).integers(0, 256, (NUM_IMAGES, 3, size, size), dtype=np.uint8)
@@ -133,10 +181,9 @@ def measure(name: str, share: float, rounds: int) -> dict[str, float]:
     wide = packed(net, backbone, switched_off(dense, share))
     narrow = in_eight_bits(wide, pictures)
     runs = {"Prunus float32": ours(wide, images[:1]), "Prunus int8": ours(narrow, images[:1])}
-    for title, model in rivals(net, backbone, dense, images).items():
-        run = onnx_run(model, threads=1)
-        runs[title] = lambda run=run: run(images[:1])  # type: ignore[misc]
-    return {key: latency.median_ms for key, latency in take_turns(runs, rounds, PAUSE).items()}
+    others, missing = loaded(rivals(net, backbone, dense, images), images)
+    runs |= {title: partial(run, images[:1]) for title, run in others.items()}
+    return {key: latency.median_ms for key, latency in take_turns(runs, rounds, PAUSE).items()}, missing
 
 
 def ratios(times: dict[str, float]) -> dict[str, float]:
@@ -145,6 +192,14 @@ def ratios(times: dict[str, float]) -> dict[str, float]:
         kind: min(ms for title, ms in times.items() if title.startswith(f"{kind},")) / times[f"Prunus {kind}"]
         for kind in TARGETS
     }
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of a package, if it is installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def main() -> None:
@@ -156,9 +211,11 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.rounds < 1 or not 0 <= arguments.off < 1:
         parser.error("--rounds must be at least 1 and --off from 0 to 1")
-    times = measure(arguments.network, arguments.off, arguments.rounds)
+    times, missing = measure(arguments.network, arguments.off, arguments.rounds)
     for title, ms in times.items():
-        print(f"{title:40}{ms:8.2f} ms")
+        print(f"{title:44}{ms:8.2f} ms")
+    for title, reason in missing.items():
+        print(f"{title:44}not timed: {reason}")
     found = ratios(times)
     for kind, ratio in found.items():
         print(f"{kind}: {ratio:.2f} x as fast as the fastest rival; the target is {TARGETS[kind]}")
@@ -167,6 +224,7 @@ def main() -> None:
     if arguments.json:
         content = {"network": arguments.network, "off": arguments.off, "onnxruntime": onnxruntime.__version__}
         content |= {"machine": describe_machine(), "kernels": available_kernels()[0], "missed": missed}
+        content |= {"openvino": installed_version("openvino"), "nncf": installed_version("nncf"), "missing": missing}
         arguments.json.write_text(json.dumps(content | {"ms": times, "ratios": found}, indent=1) + "\n")
     if missed:
         sys.exit(f"below the target: {'; '.join(missed)}")

@@ -90,7 +90,7 @@ NETWORKS: dict[str, tuple[str, int]] = {
     "vgg11_bn": ("VGG", 64),
 }
 STEPS = ("trains", "prunes", "file", "numpy", "native", "onnx")
-TITLES = ("trains a step", "prunes", "file", "numpy = torch", "native = torch", "ONNX = torch")
+TITLES = ("trains a step", "keeps its budget", "file", "numpy = torch", "native = torch", "ONNX = torch")
 ENOUGH = 22
 TOLERANCE = 1e-4  # of the largest logit
 BUDGET = 0.25
@@ -231,7 +231,7 @@ class _Work:
         return open_run(self.folder / "run", "cpu")
 
     def prune(self) -> Row:
-        """Count the kernels that are left, as a model file has them if there can be one."""
+        """Count the kernels that the budget leaves on, as a model file has them if there can be one."""
         run = self.run
         costs = used_kernels(run.net, run.preprocess, packable=True)
         most = whole_share(BUDGET, dense_costs(run.backbone).num_kernels())
@@ -291,9 +291,13 @@ def in_a_word(error: Exception) -> str:
     """Return what an error is about in a word or two."""
     text = str(error)
     patterns = (
+        (r"the operation 'softmax\w*' of something else", "softmax outside attention"),
+        (r"the operation '\w+' on scores of attention", "layers on attention scores"),
+        (r"the operation 'linear\w*' with the weights of", "weights used without their layer"),
         (r"layer '[^']*' \((\w+)\) is not among", "layer {}"),
         (r"the operation '(\w+?)(?:_\d+)?' is not among", "operation {}"),
         (r"cannot be traced as a graph \((.*)\)", "control flow"),
+        (r"the model cannot be written: .* memory", "memory of its file"),
         (r"logits differ", "other logits"),
         (r"changes its shape", "shapes"),
         (r"does not accept images", "image size"),

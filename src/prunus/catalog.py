@@ -49,7 +49,7 @@ class MethodDescription:
 class ZooRow:
     """One backbone; `switches` counts its kernels, `kernel_weights` their numbers, and `macs` one image.
 
-    A weight of a linear layer is one kernel.
+    A weight of a linear layer is one kernel. `notes` say what the numbers leave out.
     """
 
     name: str
@@ -59,6 +59,7 @@ class ZooRow:
     macs: int
     weights: str
     top1: float | None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

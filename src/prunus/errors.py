@@ -11,6 +11,7 @@ FEW_NAMES = 32  # names that are compared for a suggestion; each takes some ten 
 LONGEST = 64  # letters of a name that are compared
 MOST_PAIRS = 20_000  # pairs of letters that are compared; this takes a few milliseconds
 ENDS = 16
+WITHOUT_A_FILE = "choose another network, or measure the run itself with: prunus evaluate RUN"
 CHECKOUT = {
     "demo": "./samples "
 }  # extra -> the distribution of a checkout that it needs, which is in a folder of its own
@@ -28,9 +29,10 @@ class UnknownNameError(PrunusError):
 
     Args:
         listed: where the known names are listed; if a name is similar, this is said instead of many names.
+        heading: what stands before the known names, such as "for example" if they are not all.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], listed: str = "") -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], listed: str = "", heading: str = "known") -> None:
         names = list(known)
         near = similar_names(name, names)
         if near and listed:
@@ -39,7 +41,7 @@ class UnknownNameError(PrunusError):
         hint = f" did you mean {near[0]!r}?" if near else ""
         ordered = near + [other for other in names if other not in near]
         more = f" and {len(ordered) - MOST_NAMES} more" if len(ordered) > MOST_NAMES else ""
-        super().__init__(f"unknown {kind} {name!r};{hint} known: {', '.join(ordered[:MOST_NAMES]) or 'none'}{more}")
+        super().__init__(f"unknown {kind} {name!r};{hint} {heading}: {', '.join(ordered[:MOST_NAMES]) or 'none'}{more}")
 
 
 def first_line(error: BaseException) -> str:
@@ -75,6 +77,20 @@ class DataError(PrunusError):
 
 class BackboneError(PrunusError):
     """A network or weights that cannot be loaded or adapted."""
+
+
+class NoFileError(BackboneError):
+    """A network that no model file can hold.
+
+    Args:
+        reason: why, without advice.
+        at_this_size: whether a file may be possible with images of another size.
+    """
+
+    def __init__(self, reason: str, advice: str = WITHOUT_A_FILE, at_this_size: bool = False) -> None:
+        super().__init__(f"{reason}, so no model file can hold it; {advice}")
+        self.reason = reason
+        self.at_this_size = at_this_size
 
 
 class TrainingError(PrunusError):

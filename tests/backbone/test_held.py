@@ -32,7 +32,8 @@ def test_only_layers_that_are_called_get_switches_and_the_others_are_named() -> 
     assert [conv.name for conv in convolutions(network)] == ["called"]
     note = held_note(network)
     assert note is not None
-    assert note.startswith("3 linear layers without switches, such as 'read'")  # and two projections of the attention
+    # and two projections of the attention
+    assert note.startswith("3 linear layers without switches, with 320 weights, such as 'read'")
     assert torch.equal(network(torch.ones(1, 3, 4, 4)), before)
 
 

@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from prunus.backbone.probe import probe_network
+from prunus.backbone.probe import probe_network, unread_note
+from prunus.backbone.zoo import load_backbone
+from prunus.config import BackboneChoice
 from prunus.errors import BackboneError
 
 
@@ -93,3 +95,29 @@ def test_products_are_counted_in_a_network_that_passes_its_tokens_on_in_a_tuple(
     network = Tokens()
     assert probe_network(network, 4).product_macs == 3 * 16 * 3
     assert network.token.requires_grad
+
+
+@pytest.mark.parametrize(("size", "lost", "sizes"), [(50, "2 pixels", "48, 64"), (33, "1 pixel", "32, 48")])
+def test_a_transformer_of_patches_says_how_many_pixels_it_leaves_out(size: int, lost: str, sizes: str) -> None:
+    backbone = load_backbone(BackboneChoice(name="timm/test_vit", weights="random", size=size))
+    note = f"patches leave out {lost} at the right and at the bottom of images; sizes that use all: {sizes}"
+    assert backbone.notes == (note,)
+
+
+@pytest.mark.parametrize("name", ["timm/test_vit", "timm/resnet10t"])
+def test_a_size_of_whole_patches_and_overlapping_windows_have_no_note(name: str) -> None:
+    size = 64 if name == "timm/test_vit" else 50
+    assert load_backbone(BackboneChoice(name=name, weights="random", size=size)).notes == ()
+
+
+def test_only_sizes_that_the_network_accepts_are_offered() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 4, 4, 4), nn.Flatten(), nn.AdaptiveAvgPool1d(8), nn.Flatten())
+    probe = probe_network(network, 10)
+    notes = [
+        unread_note(network, probe, 10, accepts) or "" for accepts in (None, lambda size: size == 8, lambda _: False)
+    ]
+    assert [note.partition("of images")[2] for note in notes] == [
+        "; sizes that use all: 8, 12",
+        "; sizes that use all: 8",
+        "",
+    ]

@@ -67,7 +67,7 @@ def test_position_embeddings_are_resized_once_when_a_network_is_loaded(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "sizes"), [("timm/test_vit", 8, "32, 160"), ("timm/xcit_nano_12_p16_224", 50, "32, 64, 224")]
+    ("name", "size", "sizes"), [("timm/test_vit", 8, "16, 160"), ("timm/xcit_nano_12_p16_224", 50, "48, 64, 224")]
 )
 def test_a_size_that_a_network_does_not_accept_is_refused_with_sizes_that_work(
     name: str, size: int, sizes: str
@@ -78,6 +78,21 @@ def test_a_size_that_a_network_does_not_accept_is_refused_with_sizes_that_work(
     assert message.startswith(f"{name} does not accept images of {size} x {size} pixels (")
     assert "\n" not in message
     assert message.endswith(f"set backbone.size to one that works, such as {sizes}")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("timm/deit_tiny", "did you mean 'timm/deit_tiny_patch16_224'? for example: timm/deit_tiny_patch16_224"),
+        ("timm/vit", "for example: timm/vit_"),
+        ("timm/nope", "for example: timm/resnet50, timm/deit_tiny_patch16_224"),
+    ],
+)
+def test_examples_are_not_called_all_known_networks(name: str, expected: str) -> None:
+    with pytest.raises(UnknownNameError) as refused:
+        timm_networks.check_timm_name(name)
+    assert expected in str(refused.value)
+    assert "known:" not in str(refused.value).replace("unknown", "")
 
 
 def test_an_unknown_timm_network_names_the_nearest() -> None:

@@ -330,3 +330,14 @@ def test_a_network_that_depends_on_the_image_is_planned_with_a_note() -> None:
     )
     assert any(note.startswith("no model file can hold this network") for note in planned.notes)
     assert any("without control flow that depends on images" in note for note in planned.notes)
+
+
+def test_a_limit_in_bytes_needs_a_network_that_a_file_can_hold_and_no_run_is_named_before_there_is_one() -> None:
+    network = _With(lambda features: features if features.sum() > 0 else -features)
+    shades = prunus.OwnDomain(pictures(8), classes=("dark", "light"))
+    with pytest.raises(prunus.PrunusError) as refused:
+        prunus.plan(leaf_recipe(budget={"bytes": 10**6}), backbone=network, domains={"shades": shades})
+    assert str(refused.value).startswith(
+        "budget.bytes needs a network that a model file can hold, but the network cannot"
+    )
+    assert str(refused.value).endswith("set budget.kernels instead, or choose another network")

@@ -1,6 +1,7 @@
 """`prunus demo` without its training run, `prunus init`, `prunus zoo` and `prunus check`."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +81,14 @@ def test_the_zoo_gives_size_input_and_weights_of_any_backbone() -> None:
     assert rows[0]["macs"] == 852_885_504
     assert rows[0]["top1"] == pytest.approx(0.634, abs=1e-3)
     assert "wrn14_2" in CliRunner().invoke(app, ["zoo"]).output
+
+
+def test_the_zoo_says_which_weights_its_numbers_leave_out() -> None:
+    name = "timm/maxvit_rmlp_pico_rw_256"
+    shown = CliRunner().invoke(app, ["zoo", name]).output
+    assert re.search(rf"note: {name}: \d+ linear layers without switches, with [\d,]+ weights, such as", shown)
+    (row,) = json.loads(CliRunner().invoke(app, ["zoo", name, "--json"]).output)
+    assert "linear layers without switches" in row["notes"][0]
 
 
 @pytest.mark.parametrize("width", [80, 200])

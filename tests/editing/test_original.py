@@ -39,6 +39,13 @@ def test_weights_from_elsewhere_must_be_passed() -> None:
     assert original_choice(bundle, "copy.safetensors").weights == "copy.safetensors"
 
 
+def test_random_weights_are_named_by_the_word_that_makes_them_again() -> None:
+    bundle = _bundle({"recipe": RECIPE | {"backbone": {"name": "wrn14_2", "weights": "random"}}})
+    with pytest.raises(BackboneError, match='pass "random" as weights'):
+        original_choice(bundle)
+    assert original_choice(bundle, "random").weights == "random"
+
+
 @pytest.mark.parametrize(
     "recipe", [*ODD, RECIPE | {"backbone": {"name": "wrn14_2", "new": 1}}, RECIPE | {"backbone": 3}]
 )

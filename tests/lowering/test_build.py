@@ -211,7 +211,19 @@ REFUSED: dict[str, tuple[Run, str]] = {
         lambda m, x: mean(F.avg_pool2d(m.a(x), 2, divisor_override=3)),
         "the operation 'avg_pool2d'",
     ),
-    "padded pixels": (lambda m, x: mean(F.pad(m.a(x), (1, 1, 1, 1))), "the operation 'pad'"),
+    "padded pixels": (lambda m, x: mean(F.pad(m.a(x), (1, 1, 1, 1), value=1.0)), "the operation 'pad'"),
+    "a softmax of channels": (
+        lambda m, x: mean(m.a(x).softmax(1)),
+        "the operation 'softmax' of something else than scores of attention",
+    ),
+    "weights without their layer": (
+        lambda m, x: F.linear(mean(m.a(x)), m.c.weight[:, :, 0, 0]),
+        "the operation 'linear' with the weights of a layer that is not called",
+    ),
+    "scores in another order": (
+        lambda m, x: mean((m.a(x).mT @ m.a(x)).permute(0, 1, 3, 2)),
+        "the operation 'permute' on scores of attention",
+    ),
     "fewer channels": (
         lambda m, x: mean(m.b(F.pad(m.grouped(m.norm(m.a(x))), (0, 0, 0, 0, 0, -4)))),
         "the operation 'pad'",

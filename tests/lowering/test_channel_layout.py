@@ -10,6 +10,7 @@ from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
+from prunus.errors import RecipeError
 from prunus.graph.operations import Attention, Conv
 from prunus.lowering.channel_layout import ChannelLayout
 from prunus.lowering.pack import pack
@@ -116,3 +117,13 @@ def test_a_switch_that_is_off_has_a_gradient_too() -> None:
     assert gradient is not None
     off = ~net.switches.masks()[0]
     assert float((gradient[0, off] != 0).float().mean()) > 0.9
+
+
+def test_a_network_that_no_file_can_hold_is_refused_with_another_granularity() -> None:
+    backbone = load_backbone(BackboneChoice(name="timm/xcit_nano_12_p16_224", weights="random", size=32))
+    with pytest.raises(RecipeError) as refused:
+        adapt(backbone, CLASSES, "exact", options=Options(granularity="channel"))
+    message = str(refused.value)
+    assert message.startswith('granularity = "channel" needs a network that a model file can hold, but the operation')
+    assert message.endswith('choose another granularity, such as "filter", or another network')
+    assert "RUN" not in message

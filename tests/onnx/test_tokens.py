@@ -9,6 +9,8 @@ from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import encode
 from prunus.onnx.model import domain_model
+from prunus.timing import sessions
+from prunus.timing.eight_bits import quantize
 from tests.makers.graph_bundles import convolution, exact_logits, make_graph, random_bundle
 from tests.makers.token_networks import ONE, attention
 
@@ -39,7 +41,7 @@ def test_onnx_runtime_computes_each_operation(name: str) -> None:
         np.testing.assert_allclose(answer, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
-def test_runtimes_pad_the_tokens_of_a_float16_model_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
+def test_runtimes_repeat_the_tokens_of_a_float16_model_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
     bundle = random_bundle(make_graph(PATCHES, OPERATIONS["tokens before pixels"]), 8)
     arrays = {
         name: encode(array, "float16") if name.startswith(("kernels/", "head/")) else array
@@ -52,6 +54,20 @@ def test_runtimes_pad_the_tokens_of_a_float16_model_without_a_warning(capfd: pyt
     (answer,) = session.run(None, {"images": IMAGES})
     np.testing.assert_allclose(answer, expected, rtol=0, atol=5e-3 * np.abs(expected).max())
     assert capfd.readouterr() == ("", "")
+
+
+def test_tokens_are_joined_and_not_added_so_that_openvino_loads_the_8_bit_form() -> None:
+    bundle = random_bundle(make_graph(PATCHES, OPERATIONS["tokens before pixels"]), 8)
+    model = domain_model(onnx, bundle, "a")
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph
+    assert "Pad" not in {node.op_type for node in inferred.node}
+    joined = next(node.output[0] for node in inferred.node if node.op_type == "Concat" and len(node.input) == 3)
+    (shape,) = [value.type.tensor_type.shape for value in inferred.value_info if value.name == joined]
+    assert [side.dim_value for side in shape.dim[1:]] == [24, 3 + 16 + 16]
+    pytest.importorskip("openvino")  # not among the packages of this project
+    answers = sessions.openvino_run(quantize(model.SerializeToString(), IMAGES), 1, "f32")(IMAGES)
+    expected = exact_logits(bundle, IMAGES, "a")
+    np.testing.assert_allclose(answers, expected, rtol=0, atol=0.1 * np.abs(expected).max())
 
 
 def test_a_transposition_is_no_lookup_of_every_number() -> None:

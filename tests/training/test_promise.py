@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from prunus.backbone.zoo import Backbone
 from prunus.bundle.file import bundle_size
 from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.config import MethodChoice
-from prunus.errors import RecipeError
+from prunus.errors import BundleError, RecipeError
 from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.costs import dense_costs
@@ -83,6 +84,17 @@ def test_a_file_that_fits_only_while_all_norms_are_alike_is_refused() -> None:
     assert alike < least
     with pytest.raises(RecipeError, match="to at least"):
         make_keeper(drawn.net, drawn.backbone, drawn.with_budget({"bytes": least - 1}).identity)
+
+
+def test_a_network_whose_file_would_be_too_costly_is_refused_with_what_else_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = _drawn()
+    reason = "the model cannot be written: classifying one image would take up to 2,000 MB of memory"
+    monkeypatch.setattr("prunus.training.promise.refuse_unreachable", Mock(side_effect=BundleError(reason)))
+    with pytest.raises(RecipeError) as refused:
+        make_keeper(drawn.net, drawn.backbone, drawn.identity)
+    assert str(refused.value).startswith(f"{reason}; choose a smaller network, or train without a file")
 
 
 @pytest.mark.parametrize("unit", ["kernels", "weights"])

@@ -7,7 +7,7 @@ it never calls. Others compute position biases with linear layers, once for all 
 
 from collections.abc import Collection
 
-from torch import nn
+from torch import Tensor, nn
 
 from prunus.amounts import plural
 
@@ -27,15 +27,17 @@ def hold_linears(network: nn.Module, but: Collection[str] = ()) -> None:
 
 def held_note(network: nn.Module) -> str | None:
     """Return a note that names the linear layers and projections that get no switches, if there are any."""
-    names = [
-        name
+    held = {
+        name: module
         for name, module in network.named_modules()
         if isinstance(module, nn.MultiheadAttention)
         or (isinstance(module, nn.Linear) and type(module).__name__ not in PLAIN_LINEARS)
-    ]
-    if not names:
+    }
+    if not held:
         return None
+    weights = {tensor for module in held.values() for tensor in module.parameters() if tensor.ndim == 2}
     return (
-        f"{plural(len(names), 'linear layer')} without switches, such as {names[0]!r}: "
+        f"{plural(len(held), 'linear layer')} without switches, with {sum(map(Tensor.numel, weights)):,} weights, "
+        f"such as {next(iter(held))!r}: "
         "the network does not call them with anything of the image, so they stay whole"
     )

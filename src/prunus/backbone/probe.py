@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
+from prunus.amounts import plural
 from prunus.errors import BackboneError, first_line
 
 LINEAR = "linear"
+COLOURS = 3
 PRODUCTS = frozenset(  # names of torch's functions and methods that multiply matrices
     (
         "matmul",
@@ -135,6 +137,27 @@ def _matrix_macs(network: nn.Module, size: int) -> int:
             parameter.requires_grad_(True)
     counts: dict[object, int] = products.get_flop_counts().get("Global", {})
     return sum(flops for operation, flops in counts.items() if "convolution" not in str(operation)) // 2
+
+
+def unread_note(
+    network: nn.Module, probe: Probe, size: int, accepts: Callable[[int], bool] | None = None
+) -> str | None:
+    """Return a note about the border of images that patches without padding leave out, if there is one.
+
+    Args:
+        accepts: whether the network reads images of some size (default: it reads all sizes).
+    """
+    for name, conv in network.named_modules():
+        if not isinstance(conv, nn.Conv2d) or conv.in_channels != COLOURS or name not in probe.shapes:
+            continue
+        patch, covered = conv.kernel_size[0], probe.shapes[name][-1] * conv.kernel_size[0]
+        if conv.stride != conv.kernel_size or covered >= size:
+            return None
+        whole = [other for other in (covered, covered + patch) if other and (accepts is None or accepts(other))]
+        others = f"; sizes that use all: {', '.join(map(str, whole))}" if whole else ""
+        lost = plural(size - covered, "pixel")
+        return f"patches leave out {lost} at the right and at the bottom of images{others}"
+    return None
 
 
 def _describe(output: object) -> str:

@@ -13,13 +13,15 @@ from prunus.backbone.own.registry import TIMM_PREFIX
 from prunus.errors import BackboneError, MissingExtraError, UnknownNameError, first_line
 
 STEPS = (32, 16)  # pixels: most networks accept multiples of one of these
-MOST_TRIES = 6  # in each direction, to find a size that works
+EXAMPLES = (f"{TIMM_PREFIX}resnet50", f"{TIMM_PREFIX}deit_tiny_patch16_224")  # where no name is similar
+MOST_NAMES = 5
+MOST_TRIES = 6  # of each step in each direction, to find a size that works
 
 
 def check_timm_name(name: str) -> None:
     """Refuse a network that timm does not know."""
     if not _import_timm().is_model(name.removeprefix(TIMM_PREFIX)):
-        raise UnknownNameError("timm network", name, timm_names(name) or [f"{TIMM_PREFIX}resnet50"])
+        raise UnknownNameError("timm network", name, timm_names(name) or EXAMPLES, heading="for example")
 
 
 def build_timm(name: str, size: int | None = None) -> nn.Module:
@@ -67,18 +69,17 @@ def refused_size(name: str, size: int, reason: str) -> BackboneError:
 
 def working_sizes(name: str, size: int) -> list[int]:
     """Return the nearest smaller and larger size that a network accepts, and its own; nothing is computed."""
-    found = {timm_preprocess(name)[0]} if _accepts(name, timm_preprocess(name)[0]) else set()
-    for step in STEPS:
-        below = [step * number for number in range((size - 1) // step, 0, -1)][:MOST_TRIES]
-        above = [step * number for number in range(size // step + 1, size // step + 1 + MOST_TRIES)]
-        near = [next((s for s in sizes if _accepts(name, s)), None) for sizes in (below, above)]
-        if any(near):
-            return sorted(found.union(s for s in near if s))
-    return sorted(found)
+    own = timm_preprocess(name)[0]
+    below = {step * number for step in STEPS for number in range((size - 1) // step, 0, -1)[:MOST_TRIES]}
+    above = {step * number for step in STEPS for number in range(size // step + 1, size // step + 1 + MOST_TRIES)}
+    nearest_first = ([own], sorted(below, reverse=True), sorted(above))
+    found = (next((size for size in sizes if accepts(name, size)), None) for sizes in nearest_first)
+    return sorted({size for size in found if size})
 
 
 @torch.no_grad()
-def _accepts(name: str, size: int) -> bool:
+def accepts(name: str, size: int) -> bool:
+    """Return whether a network of timm reads images of some size; nothing is computed."""
     try:
         with torch.device("meta"):  # shapes only
             _create(name, size).eval()(torch.zeros(1, 3, size, size))
@@ -109,15 +110,15 @@ def timm_head(name: str) -> frozenset[str]:
 
 
 def timm_names(name: str) -> list[str]:
-    """List the timm networks with the most similar names."""
+    """List some timm networks that begin with a name, or else those with the most similar names."""
     try:
         timm = _import_timm()
     except MissingExtraError:
         return []
-    return [
-        TIMM_PREFIX + near
-        for near in difflib.get_close_matches(name.removeprefix(TIMM_PREFIX), timm.list_models(), n=5)
-    ]
+    wanted, known = name.removeprefix(TIMM_PREFIX), timm.list_models()
+    longer = sorted((other for other in known if other.startswith(f"{wanted}_")), key=len)
+    near = longer or difflib.get_close_matches(wanted, known, n=MOST_NAMES)
+    return [TIMM_PREFIX + other for other in near[:MOST_NAMES]]
 
 
 def timm_preprocess(name: str) -> tuple[int, tuple[float, float, float], tuple[float, float, float]]:

@@ -12,10 +12,11 @@ from prunus.backbone.held import held_note, hold_linears
 from prunus.backbone.own.modules import build_own, check_pass
 from prunus.backbone.own.registry import TIMM_PREFIX, Colour, OwnBackbone, find_own, own_names
 from prunus.backbone.pickled import Note
-from prunus.backbone.probe import Probe, SizeError, probe_network
+from prunus.backbone.probe import Probe, SizeError, probe_network, unread_note
 from prunus.backbone.standardized import bake_standardized
 from prunus.backbone.tensor_names import without_prefixes
 from prunus.backbone.timm_networks import (
+    accepts,
     build_timm,
     check_timm_name,
     fetch_timm_weights,
@@ -113,8 +114,8 @@ def load_backbone(choice: BackboneChoice, stored: Path | None = None) -> Backbon
     if own:
         check_pass(own.name, network, preprocess.size)
     hold_linears(network, but=probe.positions)
-    if note := held_note(network):
-        notes.append(note)
+    sizes = (lambda size: accepts(choice.name, size)) if _is_of_timm(choice.name, own) else None
+    notes += filter(None, (held_note(network), unread_note(network, probe, preprocess.size, sizes)))
     has_file = stored is None and (own is None or file is not None)
     return Backbone(choice.name, network, preprocess, probe, tuple(notes), has_file)
 

@@ -229,7 +229,8 @@ def zoo(
         for row in backbones
     ]
     needs = "" if find_spec("timm") else f" (needs: {install_command('train')})"
-    hints = () if names else (f"Most networks of timm work as well: prunus zoo timm/resnet50{needs}",)
+    hints: tuple[str, ...] = () if names else (f"Most networks of timm work as well: prunus zoo timm/resnet50{needs}",)
+    hints += tuple(f"note: {row.name}: {note}" for row in backbones for note in row.notes)
     table = make_table(ZOO_COLUMNS, left=("weights",), rows=rows)
     console = plain_console()
     fits = console.measure(table, options=console.options.update_width(WIDE)).maximum <= console.width

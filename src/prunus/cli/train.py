@@ -189,7 +189,8 @@ def add_domain(  # one parameter per option
         str, typer.Option(help="finetune: fine-tune a network first and learn its answers too; none; or a run.")
     ] = "finetune",
     weights: Annotated[
-        Path | None, typer.Option(help="Weights that the model was made from.", show_default="the bundled ones")
+        Path | None,
+        typer.Option(help="Weights that the model was made from: a file, or random.", show_default="the bundled ones"),
     ] = None,
     run: Annotated[
         Path | None,

@@ -8,7 +8,7 @@ from prunus.editing.provenance import recorded_recipe
 from prunus.errors import BackboneError
 from prunus.images import Preprocess
 
-PRETRAINED = "pretrained"
+PRETRAINED, RANDOM = "pretrained", "random"
 
 
 def original_choice(bundle: Bundle, weights: str | None = None) -> BackboneChoice:
@@ -23,10 +23,8 @@ def original_choice(bundle: Bundle, weights: str | None = None) -> BackboneChoic
     except ValidationError:
         raise BackboneError("the model file does not record which backbone it was made from") from None
     if weights in (None, PRETRAINED) and choice.weights != PRETRAINED:
-        raise BackboneError(
-            f"the model file was made from {choice.name} with the weights {choice.weights}; "
-            "pass the path of that file as weights"
-        )
+        advice = f'pass "{RANDOM}" as weights' if choice.weights == RANDOM else "pass the path of that file as weights"
+        raise BackboneError(f"the model file was made from {choice.name} with the weights {choice.weights}; {advice}")
     return choice if weights is None else choice.model_copy(update={"weights": weights})
 
 

@@ -8,26 +8,22 @@ from math import prod
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from prunus.arrays import Bools, Floats
-from prunus.errors import BackboneError, BundleError
+from prunus.errors import BundleError, NoFileError
 from prunus.graph.fuse import fuse
 from prunus.graph.network import GraphNetwork, Node
 from prunus.graph.operations import Conv
 from prunus.graph.shapes import value_shapes
-from prunus.lowering.builder import GraphBuilder, NotInAGraphError
+from prunus.lowering.builder import GraphBuilder, NotInAGraphError, Scores
 from prunus.lowering.needed_pixels import compute_needed_pixels
-from prunus.lowering.rules.table import find_rule
+from prunus.lowering.rules.table import RESIZING, find_rule
 from prunus.lowering.trace import trace
 from prunus.lowering.views import View
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
-
-ADVICE = (
-    "no model file can hold it; choose another network, or another image size (some work only at their own), "
-    "or measure the run itself with: prunus evaluate RUN"
-)
 
 
 @torch.no_grad()
@@ -69,18 +65,30 @@ def _add(builder: GraphBuilder, node: fx.Node) -> None:
     except NotInAGraphError:
         value = None
     except BundleError as error:
-        raise BackboneError(f"{error}, so {ADVICE}") from None
+        raise NoFileError(str(error), at_this_size=True) from None
     if value is None:
-        layer = builder.traced.layer(node)
-        what = f"the operation {node.name!r}" if layer is None else f"layer {node.target!r} ({type(layer).__name__})"
-        raise BackboneError(f"{what} is not among those of a model file's graph, so {ADVICE}")
+        reason = f"{_described(builder, node)} is not among those of a model file's graph"
+        raise NoFileError(reason, at_this_size=rule in RESIZING)
     builder.values[node.name] = _whole(builder, node, value) if isinstance(value, int) else value
+
+
+def _described(builder: GraphBuilder, node: fx.Node) -> str:
+    """Name what a graph has no operation for; where it knows the operation itself, say what is unusual about it."""
+    layer = builder.traced.layer(node)
+    if layer is not None:
+        return f"layer {node.target!r} ({type(layer).__name__})"
+    name = f"the operation {node.name!r}"
+    if any(isinstance(builder.values.get(read.name), Scores) for read in node.all_input_nodes):
+        return f"{name} on scores of attention"
+    if node.target in (torch.softmax, F.softmax, "softmax"):
+        return f"{name} of something else than scores of attention"
+    return f"{name} with the weights of a layer that is not called" if node.target is F.linear else name
 
 
 def _whole(builder: GraphBuilder, node: fx.Node, value: int) -> View:
     """Return a value that is a node's result in its order; what is lowered wrongly must not be written."""
     if prod(builder.traced.shapes[node.name]) != prod(builder.value_shapes[value]):
-        raise BackboneError(f"the result {node.name!r} of the network changes its shape, so {ADVICE}")
+        raise NoFileError(f"the result {node.name!r} of the network changes its shape")
     return View(value)
 
 
@@ -90,11 +98,11 @@ def _check_shapes(builder: GraphBuilder, features: int, image_size: int) -> None
     try:
         shapes = value_shapes(tuple(node.operation for node in nodes), image_size)
     except BundleError as error:
-        raise BackboneError(f"{error}, so {ADVICE}") from None
+        raise NoFileError(str(error), at_this_size=True) from None
     for node in nodes:
         expected = node.operation.tensors(shapes[node.operation.inputs[0]][0])
         if any(tensor_D.shape[1:] != expected[role] for role, tensor_D in node.tensors.items()):
-            raise BackboneError(f"a norm goes over pixels and channels, so {ADVICE}")
+            raise NoFileError("a norm goes over pixels and channels")
 
 
 def _assemble(net: MultiDomainNet, nodes: tuple[Node, ...]) -> GraphNetwork:
@@ -122,5 +130,5 @@ def _masks(net: MultiDomainNet, weights: Mapping[str, Floats]) -> dict[str, Bool
     switches = net.switches.layer_masks()
     masks = {layer: mask.reshape(*mask.shape[:3]) for layer, mask in switches.items()}  # one number per kernel
     for layer in shapes.keys() - masks.keys():
-        raise BackboneError(f"layer {layer!r} has no switches, so {ADVICE}")
+        raise NoFileError(f"layer {layer!r} has no switches")
     return {layer: masks[layer].expand(shape).numpy() for layer, shape in shapes.items()}

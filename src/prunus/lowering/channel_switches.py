@@ -7,6 +7,7 @@ from torch import Tensor
 
 from prunus.arrays import Integers
 from prunus.backbone.zoo import Backbone
+from prunus.errors import NoFileError, RecipeError
 from prunus.granularity import CHANNEL
 from prunus.graph.channels import HELD, find_units
 from prunus.lowering.build import build_graph
@@ -23,7 +24,13 @@ def network_layout(backbone: Backbone, granularity: str) -> SwitchLayout:
     network = backbone.network
     was_learned = [parameter.requires_grad for parameter in network.parameters()]
     plain = MultiDomainNet(network, backbone.probe.num_features, {"": ["", ""]}, [], backbone.preprocess.size)
-    graph = build_graph(plain.eval())
+    try:
+        graph = build_graph(plain.eval())
+    except NoFileError as error:
+        raise RecipeError(
+            f'granularity = "{CHANNEL}" needs a network that a model file can hold, but {error.reason}; '
+            'choose another granularity, such as "filter", or another network'
+        ) from None
     for parameter, is_learned in zip(network.parameters(), was_learned, strict=True):
         parameter.requires_grad_(is_learned)
     units = find_units(graph.graph, graph.image_size)

@@ -17,7 +17,7 @@ from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
-from prunus.errors import BackboneError
+from prunus.errors import NoFileError
 from prunus.masks.layer_copies import is_norm
 
 # what turns the numbers of a tensor into those of Python, which the network's code may decide by
@@ -70,9 +70,9 @@ def trace(network: nn.Module, size: int) -> TracedNetwork:
             _check_independent(first.result, network(images))
         except Exception as error:  # tracing runs the network's own code, which may fail in any way
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise BackboneError(
-                f"the network cannot be traced as a graph ({reason}), so no model file can hold it; "
-                "choose a network without control flow that depends on images"
+            raise NoFileError(
+                f"the network cannot be traced as a graph ({reason})",
+                "choose a network without control flow that depends on images",
             ) from error
         return TracedNetwork(first.graph, first.layers, first.constants, first.shapes)
 

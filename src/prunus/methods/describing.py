@@ -46,6 +46,7 @@ def describe_backbone(name: str) -> ZooRow:
         costs.dense_macs(),
         f"bundled, {entry.trained_on}" if entry else _origin(name),
         entry.top1 if entry else None,
+        backbone.notes,
     )
 
 

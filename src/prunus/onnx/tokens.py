@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from prunus.graph.operations import AffineMap, Attention, JoinPixels, Rearrange
-from prunus.onnx.graph import OnnxGraph
 from prunus.onnx.writer import Writer
 
 
@@ -20,22 +19,25 @@ def _affine_map(writer: Writer, operation: AffineMap, inputs: Sequence[str]) -> 
 
 
 def _join_pixels(writer: Writer, operation: JoinPixels, inputs: Sequence[str]) -> str:
-    """Add tokens to pixels of zeros, because the number of images is not known."""
+    """Join rows of pixels; constant tokens come first, once for every image.
+
+    They are not added to padded pixels, because OpenVINO cannot load the 8-bit form of such a sum.
+    """
     onnx, (channels, _, pixels) = writer.onnx, writer.target
     columns = [onnx.node("Reshape", x, onnx.integers(0, channels, -1)) for x in inputs]
-    result = onnx.node("Concat", *columns, axis=2) if len(columns) > 1 else columns[0]
     if operation.count:
-        result = onnx.node("Pad", result, onnx.integers(0, 0, operation.count, 0, 0, 0))
-        if tokens := writer.tensors.get(writer.number, "tokens"):
-            result = onnx.node("Add", result, _widened(onnx, tokens, pixels - operation.count))
+        columns.insert(0, _tokens(writer, operation, columns[0]))
+    result = onnx.node("Concat", *columns, axis=2) if len(columns) > 1 else columns[0]
     return onnx.node("Reshape", result, onnx.integers(0, channels, 1, pixels))
 
 
-def _widened(onnx: OnnxGraph, tokens: str, count: int) -> str:
-    """Append pixels of zeros to tokens, in float32: ONNX Runtime pads no float16 numbers when it loads a model."""
-    is_half = onnx.real != np.float32
-    wide = onnx.node("Pad", onnx.cast(tokens, np.float32) if is_half else tokens, onnx.integers(0, 0, 0, count))
-    return onnx.cast(wide, onnx.real) if is_half else wide
+def _tokens(writer: Writer, operation: JoinPixels, column: str) -> str:
+    """Repeat the tokens for as many images as a column has: (batch, channels, tokens)."""
+    onnx, shape = writer.onnx, (writer.target[0], operation.count)
+    tokens = writer.tensors.get(writer.number, "tokens")
+    tokens = tokens or onnx.tensor(f"{writer.number}.zeros", np.zeros(shape, onnx.real))
+    images = onnx.node("Shape", column, start=0, end=1)
+    return onnx.node("Expand", tokens, onnx.node("Concat", images, onnx.integers(*shape), axis=0))
 
 
 def _rearrange(writer: Writer, operation: Rearrange, inputs: Sequence[str]) -> str:

@@ -3,13 +3,16 @@
 Its weights are random, since they do not change how long it takes.
 """
 
+from functools import lru_cache
+
 from torch import nn
 
+from prunus.backbone.own.registry import TIMM_PREFIX
 from prunus.backbone.zoo import ZOO, Backbone, load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.config import BackboneChoice, Recipe
-from prunus.errors import PrunusError
+from prunus.errors import NoFileError, PrunusError
 from prunus.lowering.pack import pack
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method
@@ -36,9 +39,26 @@ def why_not_a_file(choice: BackboneChoice) -> str | None:
     dense = _dense(choice.model_copy(update={"weights": "random"}), ("one", "two"))  # what fails here cannot be trained
     try:
         _pack(*dense, ("one", "two"))
+    except NoFileError as error:
+        own_size = _size_with_a_file(choice.name) if error.at_this_size else None
+        hint = f"; at its own size, {own_size} px, a model file can hold it" if own_size else ""
+        return f"{error}{hint}"
     except PrunusError as error:
         return str(error)
     return None
+
+
+@lru_cache  # a command asks twice, and this takes seconds
+def _size_with_a_file(name: str) -> int | None:
+    """Return the own size of a network of timm if it can be written as a model file at that size."""
+    if not name.startswith(TIMM_PREFIX):
+        return None
+    dense = _dense(BackboneChoice(name=name, weights="random"), ("one", "two"))
+    try:
+        _pack(*dense, ("one", "two"))
+    except PrunusError:
+        return None
+    return dense[0].preprocess.size
 
 
 def file_warning(recipe: Recipe) -> str | None:

@@ -35,8 +35,8 @@ def openvino_run(model: bytes, threads: int, precision: str) -> Run:
     import openvino  # noqa: PLC0415
 
     core = openvino.Core()
-    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
     try:
+        settings = openvino_settings(threads, precision)
         request = core.compile_model(core.read_model(model), "CPU", settings).create_infer_request()
     except RuntimeError as reason:
         lines = [line for line in str(reason).splitlines() if line and not line.startswith("Exception from")]
@@ -47,6 +47,11 @@ def openvino_run(model: bytes, threads: int, precision: str) -> Run:
         return logits
 
     return run
+
+
+def openvino_settings(threads: int, precision: str) -> dict[str, int | str]:
+    """Return the settings of OpenVINO that compute one image as fast as possible."""
+    return {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
 
 
 def torch_run(network: nn.Module) -> Run:

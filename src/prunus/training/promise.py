@@ -17,7 +17,7 @@ from prunus.budgets.switch_costs import switch_costs
 from prunus.checkpoints.checkpoint import Identity, Position
 from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.config import Budget, Recipe
-from prunus.errors import BackboneError, BundleError, RecipeError
+from prunus.errors import BackboneError, BundleError, NoFileError, RecipeError
 from prunus.granularity import unit_name
 from prunus.lowering.computed_macs import computed
 from prunus.lowering.pack import Description, lower
@@ -45,7 +45,12 @@ def make_keeper(
         return None
     backbone = as_computed(net, backbone)
     smallest = partial(_smallest, as_if_trained(net), backbone, identity, options)
-    refuse_unreachable(smallest, identity.recipe.budget, dense_costs(backbone))
+    try:
+        refuse_unreachable(smallest, identity.recipe.budget, dense_costs(backbone))
+    except BundleError as error:  # its file would be too costly to read
+        raise RecipeError(
+            f'{error}; choose a smaller network, or train without a file by a method that keeps no budget: "union"'
+        ) from None
     return _keeper(net, backbone, identity, options, processes)
 
 
@@ -94,9 +99,12 @@ def _keeper(
     def meter() -> NetworkMeter:
         try:
             return FileMeter(lower(net), description, pool.layout, recipe.dtype)
-        except BackboneError as error:
+        except NoFileError as error:
             if recipe.budget.bytes is not None:
-                raise RecipeError(f"budget.bytes needs a network that a model file can hold: {error}") from None
+                raise RecipeError(
+                    f"budget.bytes needs a network that a model file can hold, but {error.reason}; "
+                    "set budget.kernels instead, or choose another network"
+                ) from None
             return MaskMeter(pool.layout, backbone.probe.positions, backbone.probe.product_macs)
 
     costs = switch_costs(pool.layout, backbone.probe.positions, len(net.domains), recipe.dtype, net.device)

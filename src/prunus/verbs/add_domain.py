@@ -65,7 +65,7 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
         replace: train a domain that the model already has again.
         teacher: "finetune" fine-tunes the original network first, and the domain learns its answers too; the folder of
             such a run uses that one; None trains without.
-        weights: file of the original network's weights, unless they are bundled.
+        weights: file of the original network's weights, or "random" (default: the bundled ones).
         settings: changes of the recipe, such as "training.epochs=10".
         run: folder in which the domain is trained (default: OUT.run, which is removed at the end); if training was
             interrupted, the same call continues there.

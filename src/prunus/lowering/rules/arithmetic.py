@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx
 
 from prunus.arrays import Doubles
-from prunus.graph.operations import Add, AffineMap, AppendZeros, Cat, JoinPixels, Mul, operation_name
+from prunus.graph.operations import Add, AffineMap, Cat, JoinPixels, Mul, operation_name
 from prunus.lowering.builder import Activation, GraphBuilder, Scores
 from prunus.lowering.views import View, in_order
 
@@ -271,17 +271,3 @@ def _join_pixels(builder: GraphBuilder, names: Sequence[str], axis: int, shape: 
     inputs = tuple(_in_pixel_order(builder, *builder.pixelwise(name, last)) for name in values)
     value = builder.add(JoinPixels(op="join_pixels", inputs=inputs, count=count), {"tokens": tokens_D})
     return builder.shown(value, torch.arange(shape[axis]).reshape(1, -1), last)
-
-
-def pad(builder: GraphBuilder, node: fx.Node) -> View | None:
-    """Append channels of zeros; padded pixels are not an operation of a graph."""
-    settings = builder.settings(node, ("pad", "mode", "value"))
-    amounts: Sequence[int] = settings["pad"]
-    if not any(amounts):
-        return builder.view(builder.first(node))
-    if settings.get("mode", "constant") != "constant" or settings.get("value") not in (None, 0):
-        return None
-    if len(amounts) != 6 or any(amounts[:5]) or amounts[5] < 0:
-        return None
-    source = builder.source(node)
-    return View(builder.add(AppendZeros(op="append_zeros", inputs=(source,), count=amounts[5])))

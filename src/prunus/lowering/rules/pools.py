@@ -6,6 +6,7 @@ from torch import fx
 
 from prunus.graph.operations import Mean, Pool
 from prunus.lowering.builder import GraphBuilder, Rule, Settings
+from prunus.lowering.rules.resizing import weighted_means
 
 Kind = Literal["max", "mean"]
 WINDOW = ("kernel_size", "stride", "padding")
@@ -41,7 +42,7 @@ def _pool(builder: GraphBuilder, node: fx.Node, kind: Kind, settings: Settings) 
 
 
 def adaptive_pool(kind: Kind) -> Rule:
-    """Return the rule of a pool that is told how many pixels to make, where all its windows are equal."""
+    """Return the rule of a pool that is told how many pixels to make; windows of a maximum must be equal."""
 
     def add(builder: GraphBuilder, node: fx.Node) -> int | None:
         shape = builder.shape(node)
@@ -51,7 +52,7 @@ def adaptive_pool(kind: Kind) -> Rule:
         rows, columns = _pair(builder.settings(node, ("output_size",))["output_size"])
         rows, columns = rows or height, columns or width
         if height % rows or width % columns:
-            return None
+            return weighted_means(builder, node) if kind == "mean" else None
         if (rows, columns) == (1, 1) and kind == "mean":
             return _mean(builder, node)
         return _pool(builder, node, kind, {"kernel_size": (height // rows, width // columns)})

@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 
 from prunus.lowering.builder import GraphBuilder, Rule, Scores, called
 from prunus.lowering.rules.activations import Key
+from prunus.lowering.rules.resizing import weighted_means
 from prunus.lowering.views import View, in_order
 
 # reshapes keep the order of the numbers, and all of them
@@ -62,10 +63,12 @@ def move(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None
     return _moved(builder, node, torch.int64)
 
 
-def enlarge(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None:
-    """Repeat pixels; torch only does that with floating-point numbers."""
+def resize(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | int | None:
+    """Repeat pixels, or weigh them; torch only repeats floating-point numbers."""
     mode = builder.settings(node, ("size", "scale_factor", "mode")).get("mode", "nearest")
-    return _moved(builder, node, torch.float64) if mode in ("nearest", "nearest-exact") else None
+    if mode in ("nearest", "nearest-exact"):
+        return _moved(builder, node, torch.float64)
+    return weighted_means(builder, node)
 
 
 def _moved(builder: GraphBuilder, node: fx.Node, dtype: torch.dtype) -> View | tuple[View, ...] | None:
@@ -98,6 +101,6 @@ def item(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None
 REARRANGING: dict[Key, Rule] = {
     **dict.fromkeys(RESHAPES, reshape),
     **dict.fromkeys(MOVES, move),
-    **dict.fromkeys((nn.Upsample, F.interpolate), enlarge),
+    **dict.fromkeys((nn.Upsample, F.interpolate), resize),
     operator.getitem: item,
 }

@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from prunus.lowering.builder import GraphBuilder, Rule
-from prunus.lowering.rules import arithmetic, attention, layers, pools
+from prunus.lowering.rules import arithmetic, attention, layers, pools, resizing
 from prunus.lowering.rules.activations import ACTIVATION_RULES, Key
 from prunus.lowering.rules.rearranging import REARRANGING
 
@@ -36,13 +36,16 @@ RULES: dict[Key, Rule] = {
     **dict.fromkeys((torch.addcmul, "addcmul"), arithmetic.add_product),
     **dict.fromkeys((torch.neg, "neg"), arithmetic.negate),
     **dict.fromkeys((torch.cat, torch.concat), arithmetic.concatenate),
-    F.pad: arithmetic.pad,
+    F.pad: resizing.pad,
+    **dict.fromkeys((nn.ConstantPad2d, nn.ZeroPad2d), resizing.pad_layer),
     F.scaled_dot_product_attention: attention.scaled_dot_product,
     **dict.fromkeys((torch.matmul, torch.bmm, "matmul", "bmm", "__matmul__"), attention.multiply_matrices),
     **dict.fromkeys((torch.softmax, F.softmax, "softmax", nn.Softmax), attention.softmax),
     **dict.fromkeys((_DropoutNd, nn.Identity, F.dropout), attention.pass_scores),
     **dict.fromkeys(("contiguous", "clone", "float", "to", "type_as", "detach"), attention.pass_scores),
 }
+# whether these find a way depends on the size of the image
+RESIZING = frozenset(RULES[key] for key in (F.pad, nn.ConstantPad2d, F.interpolate, F.adaptive_avg_pool2d))
 
 
 def find_rule(builder: GraphBuilder, node: fx.Node) -> Rule | None:
