@@ -62,3 +62,19 @@ def test_domains_have_codings_of_their_own_that_cover_their_numbers() -> None:
     low, high = (float(end) for end in (next(dark["a"].prepared(99)).min(), next(dark["a"].prepared(99)).max()))
     assert float(first) == pytest.approx((high - low) / 255, rel=1e-5)
     assert int(arrays["coding/a/zero"][0]) == np.rint(-low / float(first))
+
+
+def test_the_numbers_before_an_activation_have_a_range_that_suits_its_results() -> None:
+    plain, squashed = (
+        make_graph(convolution("a", [0], (4, 3)) | {"activation": activation})
+        for activation in ("none", "hard_sigmoid")
+    )
+    spans = []
+    for graph in (plain, squashed):
+        bundle = without_ones(random_bundle(graph, 8))
+        bundle.arrays["kernels/a"] = 20 * bundle.kernels("a")
+        images = {domain: drawn.calibration for domain, drawn in drawn_images(bundle).items()}
+        arrays = calibrate(bundle, images, "mse").arrays(split_activations(bundle, possible_integers(bundle)))
+        spans.append(255 * float(arrays["coding/a/scale"][1]))
+    assert spans[0] > 20
+    assert spans[1] < 12  # hard_sigmoid changes from -3 to 3 only

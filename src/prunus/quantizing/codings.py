@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from prunus.arrays import Array
+from prunus.arrays import Array, Doubles
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.eight_bits.rules import shared_codings
 from prunus.bundle.eight_bits.splitting import Origin, Split, possible_integers, split_activations
 from prunus.bundle.packing import from_bundle
-from prunus.graph.operations import Cat, Graph
+from prunus.graph.activations import ACTIVATIONS
+from prunus.graph.operations import Activated, Cat, Graph
 from prunus.quantizing.images import Loading, Pictures
 from prunus.quantizing.observing import observe
-from prunus.quantizing.ranges import RULES, Histogram, RangeRule, coding_of
+from prunus.quantizing.ranges import RULES, Function, Histogram, RangeRule, coding_of, unchanged
 
 Place = tuple[int, bool]  # an operation before it is split, or -1 for the image; whether its activation is computed
 DomainCodings = dict[Place, tuple[float, int]]
@@ -49,11 +51,15 @@ def calibrate(
     places = value_places(split.origins)
     graph = split.bundle.manifest.graph
     groups = coding_groups(graph, split.bundle.manifest.integers)
+    functions = _functions(split)
     by_domain = {}
     for domain in bundle.domains:
         histograms = observe(from_bundle(split.bundle, [domain]), 0, images[domain])
         watch(domain, len(images[domain]), len(images[domain]))
-        chosen = {value: coding_of(RULES[rule](_widest(histograms, group))) for value, group in groups.items()}
+        chosen = {
+            value: coding_of(RULES[rule](_widest(histograms, group), functions.get(value, unchanged)))
+            for value, group in groups.items()
+        }
         by_domain[domain] = {places[value]: coding for value, coding in chosen.items()}
     return Calibration(by_domain)
 
@@ -85,6 +91,20 @@ def coding_groups(graph: Graph, integers: Sequence[int]) -> dict[int, list[int]]
     for value, first in enumerate(home):
         members.setdefault(first, []).append(value)
     return {value: members[first] for value, first in enumerate(home)}
+
+
+def _functions(split: Split) -> dict[int, Function]:
+    """Return the activation that is computed of a value's codes, and of nothing else of it."""
+    graph = split.bundle.manifest.graph
+    functions: dict[int, Function] = {}
+    for operation, origin in zip(graph, split.origins, strict=True):
+        if origin.is_activation and isinstance(operation, Activated):
+            functions[operation.inputs[0]] = partial(_activated, operation)
+    return functions
+
+
+def _activated(operation: Activated, numbers: Doubles) -> Doubles:
+    return np.asarray(ACTIVATIONS[operation.activation](numbers, operation.slope), np.float64)
 
 
 def _widest(histograms: Sequence[Histogram], group: Sequence[int]) -> Histogram:

@@ -11,10 +11,11 @@ from prunus.bundle.eight_bits.rules import LARGEST_CODE, MAX_SCALE, MIN_SCALE
 
 RangeRule = Literal["largest", "percentile", "mse"]
 Range = tuple[float, float]
+Function = Callable[[Doubles], Doubles]
 
 BINS = 2048
 TAIL = 1e-5  # the share of numbers that the rule "percentile" leaves out at each end
-SHARES = np.concatenate([np.linspace(1.0, 0.7, 13), np.linspace(0.65, 0.3, 8)])  # of an end, that "mse" tries
+SHARES = np.concatenate([np.linspace(1.0, 0.7, 13), np.linspace(0.65, 0.1, 12)])  # of an end, that "mse" tries
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,17 @@ def coding_of(span: Range) -> tuple[float, int]:
     return scale, int(np.clip(np.rint(-low / scale), 0, LARGEST_CODE))
 
 
-def _percentile(histogram: Histogram) -> Range:
+def unchanged(numbers: Doubles) -> Doubles:
+    """Return numbers as they are."""
+    return numbers
+
+
+def _ends(histogram: Histogram, function: Function = unchanged) -> Range:
+    """Leave nothing out."""
+    return histogram.low, histogram.high
+
+
+def _percentile(histogram: Histogram, function: Function = unchanged) -> Range:
     """Leave out a few numbers at each end."""
     total = np.cumsum(histogram.counts) / max(histogram.counts.sum(), 1)
     width = (histogram.high - histogram.low) / len(total)
@@ -54,12 +65,19 @@ def _percentile(histogram: Histogram) -> Range:
     return histogram.low + width * float(first), histogram.low + width * (float(last) + 1)
 
 
-def _least_error(histogram: Histogram) -> Range:
-    """Return the range with the smallest squared error of the codes: one end is chosen, the other, the first again."""
+def _least_error(histogram: Histogram, function: Function = unchanged) -> Range:
+    """Return the range with the smallest squared error: one end is chosen, the other, the first again.
+
+    Args:
+        function: what is computed from the codes; the error is that of its results.
+    """
     centers = histogram.centers()
+    exact = function(centers)
 
     def error(span: Range) -> float:
-        return _error(histogram.counts, centers, span)
+        scale, zero = coding_of(span)
+        decoded = (np.clip(np.rint(centers / scale) + zero, 0, LARGEST_CODE) - zero) * scale
+        return float(histogram.counts @ np.square(function(decoded) - exact))
 
     low, high = histogram.low, histogram.high
     for _ in range(2):
@@ -68,14 +86,8 @@ def _least_error(histogram: Histogram) -> Range:
     return float(low), float(high)
 
 
-def _error(counts: Doubles, numbers: Doubles, span: Range) -> float:
-    scale, zero = coding_of(span)
-    decoded = (np.clip(np.rint(numbers / scale) + zero, 0, LARGEST_CODE) - zero) * scale
-    return float(counts @ np.square(decoded - numbers))
-
-
-RULES: dict[RangeRule, Callable[[Histogram], Range]] = {
-    "largest": lambda histogram: (histogram.low, histogram.high),
+RULES: dict[RangeRule, Callable[[Histogram, Function], Range]] = {
+    "largest": _ends,
     "percentile": _percentile,
     "mse": _least_error,
 }
