@@ -4,18 +4,18 @@
 
 namespace prunus {
 
-// With a unit, `kept` has so many bits per input of the layout.
+// In fours, `kept` has four bits per input of the layout.
 KernelLists::KernelLists(const Layout& layout, Bits kept, int domains) : layout_(layout), domains_(domains) {
   const int group_inputs = layout.inputs / layout.groups, group_outputs = layout.outputs / layout.groups;
-  const ptrdiff_t all = static_cast<ptrdiff_t>(layout.outputs) * group_inputs, unit = layout.unit;
-  const auto listed = [&](ptrdiff_t k) { return unit == 1 ? kept[k] : kept.count(k * unit, (k + 1) * unit) == unit; };
+  const ptrdiff_t all = static_cast<ptrdiff_t>(layout.outputs) * group_inputs, unit = layout.in_fours ? 4 : 1;
+  const auto listed = [&](ptrdiff_t k) { return layout.in_fours ? kept.four(k) == 0xf : kept[k]; };
   num_stored_ = kept.count(0, all * unit);
   std::vector<uint32_t> rank(layout.stored_by_output ? all : 0);
   for (ptrdiff_t k = 0, next = 0; k < static_cast<ptrdiff_t>(rank.size()); k++) {
     rank[k] = static_cast<uint32_t>(next);
-    next += unit == 1 ? kept[k] : kept.count(k * unit, (k + 1) * unit);
+    next += layout.in_fours ? __builtin_popcount(kept.four(k)) : kept[k];
   }
-  const ptrdiff_t count = num_stored_ / unit;  // or fewer, where a unit is not whole
+  const ptrdiff_t count = num_stored_ / unit;  // or fewer, where a four is not whole
   outputs_.reserve(count);
   if (layout.stored_by_output) stored_.reserve(count);
   kernels_.resize(num_lists());
@@ -47,7 +47,7 @@ std::pair<int, int> KernelLists::place(ptrdiff_t number) const {
 void KernelLists::set_used(int domain, Bits used) {
   Used& d = domains_.at(domain);
   d = {};
-  d.list.reserve(used.count(0, num_stored_) / layout_.unit);
+  d.list.reserve(used.count(0, num_stored_) / (layout_.in_fours ? 4 : 1));
   const int inputs = layout_.inputs, blocks = layout_.blocks();
   for (int block = 0; block < blocks; block++) {
     for (int i = 0; i < inputs; i++) {

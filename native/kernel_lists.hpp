@@ -1,4 +1,4 @@
-// The kernels of a layer, one by one or several of consecutive inputs together, in the order in which convolutions use
+// The kernels of a layer, one by one or four of consecutive inputs together, in the order in which convolutions use
 // them: input by input, and for each domain the list of those that it uses. Outputs are divided into blocks whose sums
 // stay in the cache.
 #pragma once
@@ -16,7 +16,7 @@ class KernelLists {
   struct Layout {
     int inputs, outputs, groups, block;
     bool stored_by_output;  // each group's kernels: 1x1 kernels are, larger ones are stored input by input
-    int unit = 1;           // kernels of consecutive inputs that are listed as one, only stored_by_output
+    bool in_fours = false;  // four kernels of consecutive inputs are listed as one; only if stored_by_output
 
     int blocks() const { return (outputs + block - 1) / block; }
   };
@@ -32,7 +32,7 @@ class KernelLists {
 
   const Layout& layout() const { return layout_; }
   ptrdiff_t num_kernels() const { return static_cast<ptrdiff_t>(outputs_.size()); }
-  // The index of a kernel in stored order, or of the first of several.
+  // The index of a kernel in stored order, or of the first of four.
   ptrdiff_t stored(ptrdiff_t kernel) const { return stored_.empty() ? kernel : stored_[kernel]; }
   bool keeps_order() const { return stored_.empty(); }
   const uint32_t* stored() const { return stored_.data(); }

@@ -14,10 +14,11 @@ constexpr int kFour = 4;  // weights of consecutive inputs that may share a swit
 // This says nothing about the other domains: they may use single weights of the fours that this one does not use.
 bool PointwiseConvolution::comes_in_fours(Bits used) const {
   if (spec_.groups != 1 || weights_.precision != Precision::float32 || spec_.inputs % kFour != 0) return false;
-  for (ptrdiff_t first = 0, k = 0; first < num_weights(); first += kFour) {
-    const ptrdiff_t kept = union_bits_.count(first, first + kFour), on = used.count(k, k + kept);
+  for (ptrdiff_t four = 0, k = 0; four < num_weights() / kFour; four++) {
+    const ptrdiff_t end = k + __builtin_popcount(union_bits_.four(four));
+    ptrdiff_t on = 0;
+    for (; k < end; k++) on += used[k];
     if (on != 0 && on != kFour) return false;
-    k += kept;
   }
   return true;
 }
@@ -25,7 +26,7 @@ bool PointwiseConvolution::comes_in_fours(Bits used) const {
 // List the fours of weights that are all kept; those of domains that come in fours are among them.
 void PointwiseConvolution::make_fours() {
   if (fours_) return;
-  const KernelLists::Layout layout{spec_.inputs / kFour, spec_.outputs, 1, kFoursOutputs, true, kFour};
+  const KernelLists::Layout layout{spec_.inputs / kFour, spec_.outputs, 1, kFoursOutputs, true, true};
   program_.count_kept(KernelLists::num_starts(layout, program_.domains()));
   fours_ = std::make_unique<KernelLists>(layout, union_bits_, program_.domains());
   for (int chunk = 0; chunk <= layout.blocks(); chunk++)
