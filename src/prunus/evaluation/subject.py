@@ -9,12 +9,11 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import Recipe
 from prunus.errors import BundleError
+from prunus.evaluation.recorded import recipe_of_domains
 from prunus.evaluation.traits import method_traits
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
-from prunus.presets import of_any_version
 from prunus.probabilities import Classifier, crop_probabilities
-from prunus.recipes import parse_recipe
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import usable_processors
 
@@ -52,6 +51,7 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
 
 
 RECORDED = {"recipe": dict, "step": int, "total_steps": int}  # what a file must record of its run to be measured
+UNMEASURED = "cannot be measured; use prunus predict"
 
 
 def _open_file(path: Path, device: str) -> Subject:
@@ -63,8 +63,8 @@ def _open_file(path: Path, device: str) -> Subject:
     manifest = predictor.bundle.manifest
     for key, kind in RECORDED.items():
         if not isinstance(manifest.provenance.get(key), kind):
-            raise BundleError(f"{path} does not record its {key} and cannot be measured; use prunus predict")
-    recipe = parse_recipe(of_any_version(manifest.provenance["recipe"]))
+            raise BundleError(f"{path} does not record its {key} and {UNMEASURED}")
+    recipe = recipe_of_domains(predictor.bundle, path, UNMEASURED)
     return Subject(
         recipe,
         manifest.domains,

@@ -21,6 +21,7 @@ from prunus.editing.domains import check_floats
 from prunus.editing.original import check_original, original_choice
 from prunus.errors import BundleError, PrunusError, RecipeError, TrainingInterrupted
 from prunus.evaluation.packing import pack_run
+from prunus.evaluation.recorded import recipe_of_file
 from prunus.files import as_path
 from prunus.progress.choice import with_progress
 from prunus.recipes import TRAINED_FIRST
@@ -83,6 +84,7 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
     with _folder(run, file) as folder:
         base, bundle = _opened(as_path(model, "a model file or the folder of a run"), folder, own)
         check_floats(bundle)
+        recipe_of_file(bundle, base)  # the larger file is compared with its budget: better refused before training
         addition = Addition(path, name, grow, None if weights is None else str(weights))
         recipe = addition_recipe(base, bundle, addition, settings)
         added = recipe.domains[0].name
