@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prunus.adding.continuing import finishing_command
 from prunus.backbone.own.registry import GROUP, TIMM_PREFIX, own_names
 from prunus.catalog import read_catalog
 from prunus.files import as_path
@@ -109,5 +110,7 @@ def next_steps(run: str | Path) -> str | None:
     if not is_first_process():
         return None
     recipe = load_stored_recipe(RunFolder(Path(run)).recipe)
+    if recipe.backbone.is_model_file:  # it learned one domain for that file
+        return finishing_command(recipe, Path(run))
     packable = choose_method(recipe).method.packable and file_warning(recipe) is None
     return f"prunus evaluate {run}" + (f", then prunus prune {run} --out model.prunus" if packable else "")
