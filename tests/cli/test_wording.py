@@ -22,7 +22,7 @@ OTHERS = {
         "report/page/reading.py",
         "verbs/train.py",
         "drafting/draft.py",
-        "adding/continuing.py",
+        "extending/continuing.py",
     ),
 }
 

@@ -8,7 +8,7 @@ import prunus
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
 from prunus.errors import BundleError
-from prunus.evaluation.recorded import recipe_of_domains, recipe_of_file
+from prunus.evaluation.subject import recipe_of_domains, recipe_of_file
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
 RECIPE = {"backbone": "wrn14_2", "domains": [{"name": "a", "path": "a"}], "method": "exact", "budget": 0.25}

@@ -8,12 +8,11 @@ from torch import Tensor
 from typing_extensions import override
 
 import prunus
-from prunus.adding.learning import outdone
 from prunus.backbone.own import registry
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.errors import BackboneError, BundleError, RecipeError, TrainingError
-from prunus.run_folder import ENDING, DomainEnding, Ending, RunFolder
+from prunus.run_folder import DomainEnding, Ending, RunFolder
 from prunus.training.observers import Observer
 from prunus.verbs.prune import limits_of_file
 from tests.makers.leaf_models import SETTINGS
@@ -127,18 +126,6 @@ def test_every_training_image_is_transformed(base: Path, cars: Path, tmp_path: P
 
 def ending(reached: float | None, frozen: float | None) -> Ending:
     return Ending(1, {"cars": DomainEnding(1.0, 0.5, 24, reached, frozen)}, 1.0, has_switches=False)
-
-
-@pytest.mark.parametrize(
-    ("reached", "frozen", "is_left_out"),
-    [(0.56, 0.9, True), (0.9, 0.9, False), (0.95, 0.9, False), (None, 0.9, False), (0.5, None, False)],
-)
-def test_a_teacher_is_left_out_if_frozen_features_classify_better(
-    tmp_path: Path, reached: float | None, frozen: float | None, is_left_out: bool
-) -> None:
-    assert outdone(tmp_path) is None  # nothing is trained yet
-    RunFolder(tmp_path).ending.write_bytes(ENDING.dump_json(ending(reached, frozen)))
-    assert (outdone(tmp_path) is not None) == is_left_out
 
 
 def test_a_domain_learns_without_a_teacher_that_misleads(

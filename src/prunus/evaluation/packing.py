@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from prunus.adding.continuing import finishing_command
 from prunus.bundle.bundle import Bundle
 from prunus.checkpoints.provenance import domain_entries, provenance
 from prunus.errors import BundleError
+from prunus.extending.continuing import finishing_command
 from prunus.lowering.pack import pack
 from prunus.training.run import TrainedRun
 

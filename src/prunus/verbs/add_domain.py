@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prunus.adding.continuing import RUN, TEACHER, check_folder
-from prunus.adding.learning import Learning, find_original
 from prunus.adding.recipe import Addition, addition_recipe, check_name
 from prunus.adding.result import with_learned
 from prunus.bundle.bundle import Bundle
@@ -20,7 +18,9 @@ from prunus.data.own.domain import OwnDomain, PairDataset
 from prunus.editing.domains import check_floats
 from prunus.errors import BundleError, PrunusError, RecipeError, TrainingInterrupted
 from prunus.evaluation.packing import pack_run
-from prunus.evaluation.recorded import recipe_of_file
+from prunus.evaluation.subject import recipe_of_file
+from prunus.extending.continuing import RUN, TEACHER, check_folder
+from prunus.extending.learning import Learning, find_original
 from prunus.files import as_path
 from prunus.recipes import TRAINED_FIRST
 from prunus.training.observers import Observer

@@ -15,7 +15,7 @@ from prunus.config import Recipe
 from prunus.errors import BudgetWarning, BundleError, UnknownNameError
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.packing import pack_run
-from prunus.evaluation.recorded import recipe_of_domains, recipe_of_file
+from prunus.evaluation.subject import recipe_of_domains, recipe_of_file
 from prunus.evaluation.watching import watched_by, watching
 from prunus.files import as_path
 from prunus.measure.budget import LimitUse

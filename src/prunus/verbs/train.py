@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prunus.adding.continuing import finishing_command
 from prunus.backbone.own.registry import GROUP, TIMM_PREFIX, own_names
 from prunus.catalog import read_catalog
+from prunus.extending.continuing import finishing_command
 from prunus.files import as_path
 from prunus.methods.table import choose_method
 from prunus.parallel.joining import is_first_process

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunus.adding.continuing import RUN, TEACHER, check_same
 from prunus.adding.recipe import teacher_of
 from prunus.backbone.own.registry import TIMM_PREFIX, not_registered
 from prunus.backbone.weights import fingerprint
@@ -13,6 +12,7 @@ from prunus.bundle.bundle import Bundle
 from prunus.config import BackboneChoice, Recipe
 from prunus.editing.original import check_original, original_choice
 from prunus.errors import UnknownNameError
+from prunus.extending.continuing import RUN, TEACHER, check_same
 from prunus.progress.choice import with_progress
 from prunus.recipes import TRAINED_FIRST
 from prunus.run_folder import RunFolder
