@@ -158,7 +158,12 @@ def write(file: Path, results: Results, machine: str, arguments: argparse.Namesp
     """Write results, and how they were measured."""
     entries = [{"row": r, "domain": d, "seed": s, "accuracy": a} for (r, d, s), a in results.items()]
     command = shlex.join(["python", "-m", "benchmarks.added_domains", *sys.argv[1:]])
-    content = {"command": command, "prunus": prunus.__version__, "torch": torch.__version__, "machine": machine}
+    content: dict[str, object] = {
+        "command": command,
+        "prunus": prunus.__version__,
+        "torch": torch.__version__,
+        "machine": machine,
+    }
     content |= {"backbone": arguments.backbone, "epochs": arguments.epochs, "results": entries}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1) + "\n")
