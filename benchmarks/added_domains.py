@@ -5,17 +5,20 @@
 DATA holds one folder or zip file per domain. For every seed, all domains are trained together at a union of 0.25. Then
 each one is left out in turn: a model of the others is trained and pruned, and the domain is added to its file, once
 inside its kernels and once with 5 % of the backbone's kernels more. All are trained on the training and validation
-images and measured on the test images. Rows that are already in FILE are not trained again. The command fails if a
-target is missed.
+images and measured on the test images. Rows that are already in FILE are not trained again; with an empty folder as
+DATA, the command only shows them. It fails if a target is missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import statistics
+import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -98,6 +101,74 @@ def show(results: Results, title: str) -> dict[str, list[float]]:
     return losses
 
 
+@dataclass(frozen=True)
+class Summary:
+    """What additions gain or lose against joint training, in points.
+
+    Args:
+        gaps: domain -> gap by seed.
+    """
+
+    gaps: dict[str, dict[int, float]]
+
+    @property
+    def worst(self) -> tuple[float, str, int]:
+        """Return the smallest gap of a single seed, with its domain and the seed."""
+        return min((gap, domain, seed) for domain, found in self.gaps.items() for seed, gap in found.items())
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(statistics.fmean(found.values()) for found in self.gaps.values())
+
+    @property
+    def mean_without_gains(self) -> float:
+        """Return the mean gap of the domains if those that gain counted as 0."""
+        return statistics.fmean(min(0.0, statistics.fmean(found.values())) for found in self.gaps.values())
+
+    @property
+    def mean_of_seeds(self) -> dict[int, float]:
+        seeds = sorted({seed for found in self.gaps.values() for seed in found})
+        return {seed: statistics.fmean(found[seed] for found in self.gaps.values() if seed in found) for seed in seeds}
+
+    def __str__(self) -> str:
+        gap, domain, seed = self.worst
+        seeds = ", ".join(f"{mean:+.2f}" for mean in self.mean_of_seeds.values())
+        return (
+            f"{self.mean:+.2f} points on average, by seed {seeds}, without gains {self.mean_without_gains:+.2f}; "
+            f"the worst is {domain} with seed {seed}, {gap:+.2f}"
+        )
+
+
+def summary_of(results: Results, row: str) -> Summary | None:
+    """Compare the additions of a row with joint training; None if none is measured."""
+    gaps: dict[str, dict[int, float]] = {}
+    for (of, domain, seed), accuracy in results.items():
+        if of == row and ("joint", domain, seed) in results:
+            gaps.setdefault(domain, {})[seed] = 100 * (accuracy - results["joint", domain, seed])
+    return Summary(gaps) if gaps else None
+
+
+def read(file: Path) -> Results:
+    """Read the results that a file holds, if there is one."""
+    saved = json.loads(file.read_text())["results"] if file.exists() else []
+    return {(entry["row"], entry["domain"], entry["seed"]): entry["accuracy"] for entry in saved}
+
+
+def write(file: Path, results: Results, machine: str, arguments: argparse.Namespace) -> None:
+    """Write results, and how they were measured."""
+    entries = [{"row": r, "domain": d, "seed": s, "accuracy": a} for (r, d, s), a in results.items()]
+    command = shlex.join(["python", "-m", "benchmarks.added_domains", *sys.argv[1:]])
+    content: dict[str, object] = {
+        "command": command,
+        "prunus": prunus.__version__,
+        "torch": torch.__version__,
+        "machine": machine,
+    }
+    content |= {"backbone": arguments.backbone, "epochs": arguments.epochs, "results": entries}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content, indent=1) + "\n")
+
+
 def missed(losses: Mapping[str, list[float]]) -> list[str]:
     """List the targets that are missed."""
     sentences = []
@@ -125,16 +196,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("runs/added_domains.json"))
     arguments = parser.parse_args()
     machine = torch.cuda.get_device_name() if arguments.device == "cuda" else describe_machine()
-    saved = json.loads(arguments.json.read_text())["results"] if arguments.json.exists() else []
-    results: Results = {(entry["row"], entry["domain"], entry["seed"]): entry["accuracy"] for entry in saved}
+    results = read(arguments.json)
 
     def keep(row: str, domain: str, seed: int, accuracy: float) -> None:
         results[row, domain, seed] = accuracy
-        entries = [{"row": r, "domain": d, "seed": s, "accuracy": a} for (r, d, s), a in results.items()]
-        content = {"machine": machine, "torch": torch.__version__, "backbone": arguments.backbone}
-        content |= {"epochs": arguments.epochs, "results": entries}
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
+        write(arguments.json, results, machine, arguments)
 
     paths = {path.stem: path for path in sorted(arguments.data.iterdir()) if path.suffix == ".zip" or path.is_dir()}
     rows = arguments.rows.split(",") if arguments.rows else []
@@ -160,6 +226,8 @@ def main() -> None:
             found = {row: results[row, left_out, seed] for row in ("joint", *rows)}
             print(f"{left_out} seed {seed}: {found} in {time.monotonic() - began:.0f} s", flush=True)
     losses = show(results, f"{arguments.backbone}, {arguments.epochs} epochs, {machine}")
+    for row in ROWS:
+        print(f"{row}: {summary_of(results, row) or 'nothing measured'}")
     if sentences := missed(losses):
         raise SystemExit("missed: " + "; ".join(sentences))
 

@@ -28,7 +28,7 @@ static inline void add_four(const Fours& j, ptrdiff_t four, const float* input) 
   for (uint32_t k = begin; k < end; k++) {
     const ptrdiff_t number = list[k];
     float* sums = all_sums + outputs[number] * kFoursRow<N, Edge>;
-    const float* weights = all_weights + ptrdiff_t{4} * stored[number];
+    const float* weights = all_weights + stored[number];
     __builtin_prefetch(weights + 16);  // lists are too short for the hardware prefetcher
     Vec sum[N];
     HalfVec last = HalfVec::zero();

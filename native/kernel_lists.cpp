@@ -4,12 +4,18 @@
 
 namespace prunus {
 
+// In fours, `kept` has four bits per input of the layout.
 KernelLists::KernelLists(const Layout& layout, Bits kept, int domains) : layout_(layout), domains_(domains) {
   const int group_inputs = layout.inputs / layout.groups, group_outputs = layout.outputs / layout.groups;
-  const ptrdiff_t all = static_cast<ptrdiff_t>(layout.outputs) * group_inputs;
+  const ptrdiff_t all = static_cast<ptrdiff_t>(layout.outputs) * group_inputs, unit = layout.in_fours ? 4 : 1;
+  const auto listed = [&](ptrdiff_t k) { return layout.in_fours ? kept.four(k) == 0xf : kept[k]; };
+  num_stored_ = kept.count(0, all * unit);
   std::vector<uint32_t> rank(layout.stored_by_output ? all : 0);
-  for (size_t k = 0, next = 0; k < rank.size(); k++) rank[k] = static_cast<uint32_t>(kept[k] ? next++ : next);
-  const size_t count = kept.count(0, all);
+  for (ptrdiff_t k = 0, next = 0; k < static_cast<ptrdiff_t>(rank.size()); k++) {
+    rank[k] = static_cast<uint32_t>(next);
+    next += layout.in_fours ? __builtin_popcount(kept.four(k)) : kept[k];
+  }
+  const ptrdiff_t count = num_stored_ / unit;  // or fewer, where a four is not whole
   outputs_.reserve(count);
   if (layout.stored_by_output) stored_.reserve(count);
   kernels_.resize(num_lists());
@@ -23,7 +29,7 @@ KernelLists::KernelLists(const Layout& layout, Bits kept, int domains) : layout_
       const ptrdiff_t stored =
           static_cast<ptrdiff_t>(first) * group_inputs +
           (layout.stored_by_output ? o * group_inputs + within : static_cast<ptrdiff_t>(within) * group_outputs + o);
-      if (!kept[stored]) continue;
+      if (!listed(stored)) continue;
       outputs_.push_back(static_cast<uint8_t>((first + o) % layout.block));
       if (layout.stored_by_output) stored_.push_back(rank[stored]);
     }
@@ -41,7 +47,7 @@ std::pair<int, int> KernelLists::place(ptrdiff_t number) const {
 void KernelLists::set_used(int domain, Bits used) {
   Used& d = domains_.at(domain);
   d = {};
-  d.list.reserve(used.count(0, num_kernels()));
+  d.list.reserve(used.count(0, num_stored_) / (layout_.in_fours ? 4 : 1));
   const int inputs = layout_.inputs, blocks = layout_.blocks();
   for (int block = 0; block < blocks; block++) {
     for (int i = 0; i < inputs; i++) {

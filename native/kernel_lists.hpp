@@ -1,5 +1,6 @@
-// The kernels of a layer in the order in which convolutions use them: input by input, and for each domain the list of
-// those that it uses. Outputs are divided into blocks whose sums stay in the cache.
+// The kernels of a layer, one by one or four of consecutive inputs together, in the order in which convolutions use
+// them: input by input, and for each domain the list of those that it uses. Outputs are divided into blocks whose sums
+// stay in the cache.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -15,6 +16,7 @@ class KernelLists {
   struct Layout {
     int inputs, outputs, groups, block;
     bool stored_by_output;  // each group's kernels: 1x1 kernels are, larger ones are stored input by input
+    bool in_fours = false;  // four kernels of consecutive inputs are listed as one; only if stored_by_output
 
     int blocks() const { return (outputs + block - 1) / block; }
   };
@@ -25,12 +27,12 @@ class KernelLists {
   static ptrdiff_t num_starts(const Layout& layout, int domains) {
     return (ptrdiff_t{domains} + 1) * layout.blocks() * (layout.inputs + 1);
   }
-  // `used` has one bit per kept kernel, in stored order.
+  // `used` has one bit per kept kernel, in stored order; of the kernels that are listed as one, the first counts.
   void set_used(int domain, Bits used);
 
   const Layout& layout() const { return layout_; }
   ptrdiff_t num_kernels() const { return static_cast<ptrdiff_t>(outputs_.size()); }
-  // The index of a kernel in stored order.
+  // The index of a kernel in stored order, or of the first of four.
   ptrdiff_t stored(ptrdiff_t kernel) const { return stored_.empty() ? kernel : stored_[kernel]; }
   bool keeps_order() const { return stored_.empty(); }
   const uint32_t* stored() const { return stored_.data(); }
@@ -55,6 +57,7 @@ class KernelLists {
   std::pair<int, int> place(ptrdiff_t number) const;
 
   Layout layout_;
+  ptrdiff_t num_stored_ = 0;       // kernels, listed or not
   std::vector<uint32_t> kernels_;  // [output block][inputs]
   std::vector<uint8_t> outputs_;
   std::vector<uint32_t> stored_;  // empty if the orders agree

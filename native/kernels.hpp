@@ -133,10 +133,10 @@ struct Fours {
   int fours;                    // of inputs
   const uint32_t* union_start;  // per four of inputs: its first kept four of weights
   const uint8_t* union_output;  // per kept four: its output within the block
-  const uint32_t* stored;       // per kept four: its place among the weights
+  const uint32_t* stored;       // per kept four: its first weight
   const uint32_t* start;        // [fours + 1]: where the used ones begin in `list`
   const uint8_t* list;          // the used ones, as indices among the kept ones of the same inputs
-  const float* weights;         // [kept four][4]
+  const float* weights;         // those of a four in a row, among others
   const float* next;            // the weights of the next block of outputs
   ptrdiff_t next_floats;        // their number
   int outputs;                  // in the block

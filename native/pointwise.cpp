@@ -1,7 +1,6 @@
 #include "pointwise.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace prunus {
 
@@ -9,7 +8,6 @@ namespace {
 
 // The share of kept weights above which their bits locate them as fast as columns do, without extra memory.
 constexpr double kManyKept = 0.6;
-constexpr int kFour = 4;                 // weights of consecutive inputs that may share a switch
 constexpr ptrdiff_t kShortList = 24;     // weights; shorter lists are not worth their overhead
 constexpr ptrdiff_t kListChunk = 8192;   // weights; 64 KiB together with their offsets
 constexpr ptrdiff_t kListPerInput = 14;  // weights per input for which a chunk is worth reading the inputs again
@@ -22,17 +20,6 @@ bool dense_is_faster(ptrdiff_t used, ptrdiff_t inputs, ptrdiff_t outputs, ptrdif
   return outputs >= kRows && dense < sparse;
 }
 
-// Return one switch for each four, or nothing if a four has different ones.
-std::optional<std::vector<uint8_t>> in_fours(Bits switches, ptrdiff_t count) {
-  std::vector<uint8_t> fours(count / kFour / 8 + 1);
-  for (ptrdiff_t four = 0; four < count / kFour; four++) {
-    const ptrdiff_t on = switches.count(four * kFour, (four + 1) * kFour);
-    if (on != 0 && on != kFour) return std::nullopt;
-    fours[four / 8] |= static_cast<uint8_t>((on != 0) << four % 8);
-  }
-  return fours;
-}
-
 }  // namespace
 
 PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept)
@@ -40,30 +27,11 @@ PointwiseConvolution::PointwiseConvolution(const ConvolutionSpec& spec, Program&
       union_bits_(kept.kernels),
       threads_(program.threads()),
       program_(program),
-      domains_(program.domains()) {
-  if (spec_.groups == 1 && weights_.precision == Precision::float32 && spec_.inputs % kFour == 0) make_fours();
-}
+      domains_(program.domains()) {}
 
-// List fours of weights, if all kept weights come in fours.
-void PointwiseConvolution::make_fours() {
-  const auto kept = in_fours(union_bits_, num_weights());
-  if (!kept) return;
-  const KernelLists::Layout layout{spec_.inputs / kFour, spec_.outputs, 1, kFoursOutputs, true};
-  program_.count_kept(KernelLists::num_starts(layout, program_.domains()));
-  fours_ = std::make_unique<KernelLists>(layout, Bits{kept->data()}, program_.domains());
-  for (int chunk = 0; chunk <= layout.blocks(); chunk++) {
-    const ptrdiff_t outputs = std::min(chunk * kFoursOutputs, spec_.outputs);
-    first_four_.push_back(Bits{kept->data()}.count(0, outputs * layout.inputs));
-  }
-}
-
-bool PointwiseConvolution::set_fours(int domain) {
-  Lists& d = domains_.at(domain);
-  if (const auto used = in_fours(d.used, num_kept_)) {
-    fours_->set_used(domain, Bits{used->data()});
-    d.in_fours = true;
-  }
-  return d.in_fours;
+const char* PointwiseConvolution::path(int domain) const {
+  const Lists& d = domains_.at(domain);
+  return d.dense ? "dense pointwise" : d.in_fours ? "pointwise in fours" : "pointwise";
 }
 
 // Prepare to select weights one by one.
@@ -98,11 +66,14 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
   Lists& d = domains_.at(domain);
   const ptrdiff_t count = used.count(0, num_kept_);
   d.used = used;
-  // this depends on the domain alone: its answers stay the same, bit by bit, when other domains come and go
+  // these depend on the domain alone: its answers stay the same, bit by bit, when other domains come and go
   d.dense = spec_.groups == 1 && dense_is_faster(count, spec_.inputs, spec_.outputs, windows_.lattice().blocks());
+  d.in_fours = !d.dense && comes_in_fours(used);
   d.whole = count == num_kept_;
-  if (!d.dense) {
-    if (fours_ && set_fours(domain)) return;
+  if (d.in_fours) {
+    make_fours();
+    fours_->set_used(domain, used);
+  } else if (!d.dense) {
     make_lists();
     set_lists(d, count);
   } else if (d.whole) {
@@ -179,40 +150,6 @@ void PointwiseConvolution::compute_sparse(const Run& run, const Lists& d) const 
     kernels_.pointwise(job(run, piece.image, d, 0, worker), piece.first_block, piece.last_block);
   };
   run.for_each_piece(blocks, 1, work, 1, {kPointwiseTile / kBlock, kFloats.few});
-}
-
-// Sums are added input by input in any tile, so threads do not change how they are rounded.
-void PointwiseConvolution::compute_fours(const Run& run) const {
-  const Shape& out = run.program.shape(output);
-  const ptrdiff_t blocks = out.blocks(), tiles = (blocks + kFoursTile - 1) / kFoursTile;
-  const ptrdiff_t chunks = fours_->layout().blocks();
-  run.context.workers.for_each(run.images * tiles * chunks, [&](ptrdiff_t item, int worker) {
-    const ptrdiff_t image = item / chunks / tiles, tile = item / chunks % tiles, chunk = item % chunks;
-    const int first = static_cast<int>(chunk) * kFoursOutputs;
-    AlignedBuffer& sums = run.context.scratch[worker].sums;
-    sums.grow(kFoursOutputs * kFoursTile * kBlock);
-    Fours j{};
-    j.pixels = out.pixels();
-    j.input = input(run, image);
-    j.channel = channel_;
-    j.fours = fours_->layout().inputs;
-    j.union_start = fours_->kernels(chunk);
-    j.union_output = fours_->outputs();
-    j.stored = fours_->stored();
-    j.start = fours_->start(run.domain, chunk);
-    j.list = fours_->list(run.domain);
-    j.weights = weights_.as_float32();
-    if (tile == 0 && chunk + 1 < chunks) {  // later tiles find them in the cache
-      j.next = j.weights + kFour * first_four_[chunk + 1];
-      j.next_floats = kFour * (first_four_[chunk + 2] - first_four_[chunk + 1]);
-    }
-    j.outputs = std::min(kFoursOutputs, spec_.outputs - first);
-    j.output = run.value(output, image) + first * out.plane();
-    j.output_plane = out.plane();
-    j.epilogue = epilogue(run, image, first);
-    j.sums = sums.data();
-    kernels_.fours(j, blocks * tile / tiles, blocks * (tile + 1) / tiles);
-  });
 }
 
 // Collect the weights that the domain uses for a chunk of outputs, and the offsets of their inputs, block by block in

@@ -9,7 +9,7 @@ namespace prunus {
 class PointwiseConvolution : public Convolution {
  public:
   PointwiseConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept);
-  const char* path(int domain) const override { return domains_.at(domain).dense ? "dense pointwise" : "pointwise"; }
+  const char* path(int domain) const override;
 
  private:
   struct Lists {
@@ -18,15 +18,15 @@ class PointwiseConvolution : public Convolution {
     std::vector<uint32_t> first;  // [chunk][block of inputs; then the end]: where the selected lists begin
     bool dense = false;           // the domain uses nearly all weights of the dense layer
     bool whole = false;           // it uses all kept weights
-    bool in_fours = false;        // it uses all four weights of a four or none
+    bool in_fours = false;        // it is not dense, and uses all four weights of a four or none
     std::vector<float> rows;      // if dense and not whole: its dense weights, if there was room for a copy
   };
 
   void set_used(int domain, Bits used) override;
   void fill_rows();
   void set_lists(Lists& domain, ptrdiff_t count) const;
+  bool comes_in_fours(Bits used) const;
   void make_fours();
-  bool set_fours(int domain);
   void make_lists();
   void compute(const Run& run) const override;
   void compute_sparse(const Run& run, const Lists& domain) const;
@@ -39,14 +39,14 @@ class PointwiseConvolution : public Convolution {
   ptrdiff_t num_weights() const { return static_cast<ptrdiff_t>(spec_.inputs) * spec_.outputs; }
   int spans() const { return static_cast<int>(span_first_.size()) - 1; }
 
-  std::unique_ptr<KernelLists> fours_;  // null if kept weights do not come in fours
-  std::vector<ptrdiff_t> first_four_;   // of each block of outputs, as stored; then the end
-  std::vector<uint16_t> block_spans_;   // per block of inputs: its number of spans
-  std::vector<uint32_t> span_first_;    // per span: its first input; then the end
-  std::vector<uint32_t> union_start_;   // lists of kept weights: [outputs][spans], then the end
-  Bits union_bits_;                     // per weight of the dense layer: whether it is kept
-  std::vector<uint8_t> columns_;        // per kept weight: its input, relative to its span; empty if many are kept
-  std::vector<float> rows_;             // the dense weight matrix, if a domain computes with it
+  std::unique_ptr<KernelLists> fours_;   // null if the weights of no domain come in fours
+  std::vector<ptrdiff_t> first_weight_;  // of each block of outputs, as stored; then the end
+  std::vector<uint16_t> block_spans_;    // per block of inputs: its number of spans
+  std::vector<uint32_t> span_first_;     // per span: its first input; then the end
+  std::vector<uint32_t> union_start_;    // lists of kept weights: [outputs][spans], then the end
+  Bits union_bits_;                      // per weight of the dense layer: whether it is kept
+  std::vector<uint8_t> columns_;         // per kept weight: its input, relative to its span; empty if many are kept
+  std::vector<float> rows_;              // the dense weight matrix, if a domain computes with it
   int threads_;
   Program& program_;
   std::vector<Lists> domains_;

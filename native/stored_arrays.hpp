@@ -21,6 +21,8 @@ struct Bits {
   const uint8_t* data;
 
   [[gnu::always_inline]] bool operator[](ptrdiff_t index) const { return data[index / 8] >> (index % 8) & 1; }
+  // Return the number-th four bits.
+  [[gnu::always_inline]] uint32_t four(ptrdiff_t number) const { return data[number / 2] >> number % 2 * 4 & 0xfu; }
   [[gnu::always_inline]] ptrdiff_t count(ptrdiff_t first, ptrdiff_t last) const {
     ptrdiff_t total = 0;
     for (; first < last && first % 8; first++) total += (*this)[first];

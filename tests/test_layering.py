@@ -76,8 +76,9 @@ checkpoints: backbone bundle config images learning parallel presets recipes run
 adding: bundle checkpoints config editing graph images learning masks recipes torch_graph
 training: adding backbone budgets checkpoints config data granularity images learning losses lowering masks measure
     methods parallel recipes run_folder torch_graph
-evaluation: backbone budgets bundle catalog checkpoints config data granularity images learning lowering masks measure
-    methods presets probabilities recipes run_folder runtime timing training
+extending: adding backbone bundle checkpoints config editing methods progress recipes run_folder training
+evaluation: backbone budgets bundle catalog checkpoints config data extending granularity images learning lowering
+    masks measure methods presets probabilities recipes run_folder runtime timing training
 comparison: backbone config data evaluation losses measure methods presets recipes report run_folder timing training
 drafting: config data images training
 pretraining: backbone benchmarks checkpoints config data evaluation methods parallel recipes run_folder training
@@ -85,9 +86,9 @@ progress: report run_folder terminal training
 quantizing: bundle config data evaluation graph images integers runtime torch_graph
 alternatives: backbone bundle config data evaluation learning masks measure parallel quantizing recipes
     run_folder runtime timing training
-verbs: adding alternatives backbone benchmarks bundle catalog comparison config data drafting editing evaluation graph
-    measure methods onnx parallel presets pretraining progress quantizing recipes report run_folder runtime samples
-    serving timing torch_graph training
+verbs: adding alternatives backbone benchmarks bundle catalog comparison config data drafting editing evaluation
+    extending graph measure methods onnx parallel pretraining progress quantizing recipes report run_folder runtime
+    samples serving timing torch_graph training
 cli: backbone benchmarks bundle catalog config data measure onnx parallel progress recipes report run_folder runtime
     serving terminal verbs
 __main__: cli
@@ -99,7 +100,7 @@ IMPORTS = {
 # every other room must work without torch
 WITH_TORCH = {
     *("losses", "backbone", "data", "masks", "lowering", "methods", "parallel", "timing", "learning", "training"),
-    *("budgets", "checkpoints", "evaluation", "comparison", "drafting", "pretraining", "verbs"),
+    *("budgets", "checkpoints", "evaluation", "comparison", "drafting", "pretraining", "verbs", "extending"),
     *("torch_graph", "adding", "quantizing", "alternatives"),
 }
 

@@ -64,6 +64,16 @@ struct Draw {
     for (uint8_t bit : bits(count / 4)) drawn.insert(drawn.end(), 4, bit);
     return drawn;
   }
+  // Switches of kept weights that are on or off for all of a four; where a four is not kept whole, they are off.
+  std::vector<uint8_t> whole_fours(const std::vector<uint8_t>& kept) {
+    const std::vector<uint8_t> drawn = bits(kept.size() / 4);
+    std::vector<uint8_t> used;
+    for (size_t k = 0; k < kept.size(); k++) {
+      const auto first = kept.begin() + static_cast<ptrdiff_t>(k / 4 * 4);
+      if (kept[k]) used.push_back(drawn[k / 4] && std::count(first, first + 4, 1) == 4);
+    }
+    return used;
+  }
 };
 
 inline int append(Network& net, Operation o) {
@@ -105,13 +115,15 @@ inline int draw_convolution(Draw& d, Network& net, const Operation& like, int re
   if (residual >= 0) o.inputs.push_back(residual);
   o.activation = d.activation();
   const bool fours = taps == 1 && o.groups == 1 && o.in.channels % 4 == 0 && d.chance(0.7);
-  const auto draw = [&](size_t switches, bool all) { return all ? d.fours(switches) : d.bits(switches); };
-  o.kept = draw(outputs * o.in.channels / o.groups, fours);
+  const size_t switches = outputs * o.in.channels / o.groups;
+  o.kept = fours ? d.fours(switches) : d.bits(switches);
+  if (fours && d.chance(0.3))  // another domain may use single weights
+    for (uint8_t& bit : o.kept) bit |= d.chance(0.1);
   const size_t count = std::count(o.kept.begin(), o.kept.end(), 1);
   o.kernels = d.stored(count * taps, d.precision());
   for (int domain = 0; domain < kDomains; domain++)
     o.domains.push_back({d.maybe(0.6, outputs), d.maybe(0.6, outputs), d.maybe(0.3, outputs * taps),
-                         draw(count, fours && d.chance(0.8))});
+                         fours && d.chance(0.8) ? d.whole_fours(o.kept) : d.bits(count)});
   return append(net, o);
 }
 

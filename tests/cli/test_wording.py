@@ -22,7 +22,7 @@ OTHERS = {
         "report/page/reading.py",
         "verbs/train.py",
         "drafting/draft.py",
-        "evaluation/packing.py",
+        "extending/continuing.py",
     ),
 }
 
@@ -40,6 +40,9 @@ OTHERS = {
         ("write floats with the argument dtype='float16'", "write floats with --dtype float16"),
         ("use the argument data='DIR'", "use --data DIR"),
         ("off with the argument use_cache=False", "off with --no-cache"),
+        ("or train again with the argument replace=True", "or train again with --replace"),
+        ("the argument teacher=None trains without it", "--teacher none trains without it"),
+        ("the argument settings and the argument teacher", "--set and --teacher"),
         ("skip such images with skip_bad_images = true in the recipe", "skip such images with --skip-bad-images"),
         ("use the argument methods, as in taps:sparsity=0.5", "use --methods, as in taps:sparsity=0.5"),
         ('use the override budget.bytes="1 MB"', 'use --set budget.bytes="1 MB"'),

@@ -50,14 +50,35 @@ def test_what_was_grown_raises_the_limit_of_kernels() -> None:
     assert record_addition(table, "cars", OWN, 0.05)["recipe"]["budget"] == {"kernels": 1.0, "bytes": 1000}
 
 
-def test_the_limit_falls_again_when_the_domain_leaves_or_is_trained_again() -> None:
+def test_the_limit_falls_again_when_the_domain_leaves() -> None:
     grown = record_addition(ORIGIN, "cars", OWN, 0.05)
-    again = record_addition(grown, "cars", OWN, 0.05)
-    assert again["recipe"]["budget"] == 0.3
-    assert record_addition(again, "cars", OWN)["recipe"]["budget"] == 0.25
-    assert record_removal(again, "cars") == ORIGIN
+    assert record_removal(grown, "cars") == ORIGIN
     nearly_all = ORIGIN | {"recipe": RECIPE | {"budget": 0.98}}
     assert record_removal(record_addition(nearly_all, "cars", OWN, 0.05), "cars") == nearly_all
+
+
+def test_a_domain_that_is_trained_again_keeps_what_was_grown_for_it() -> None:
+    """Its kernels are still in the file and may be used again, so a lower limit would be wrong."""
+    grown = record_addition(ORIGIN, "cars", OWN, 0.05)
+    assert record_addition(grown, "cars", OWN)["recipe"]["budget"] == 0.3
+    more = record_addition(grown, "cars", OWN, 0.02)
+    assert more["recipe"]["budget"] == 0.32
+    assert record_removal(more, "cars") == ORIGIN
+
+
+def test_the_limit_falls_no_lower_than_what_the_other_domains_use() -> None:
+    grown = record_addition(ORIGIN, "cars", OWN, 0.05)
+    assert record_removal(grown, "cars", 0.2) == ORIGIN
+    assert record_removal(grown, "cars", 0.27)["recipe"]["budget"] == 0.27
+    assert record_removal(grown, "cars", 0.4)["recipe"]["budget"] == 0.3
+
+
+@pytest.mark.parametrize("odd", [-0.1, 5.0, True, "x", None])
+def test_an_impossible_record_of_growth_changes_no_limit(odd: object) -> None:
+    grown = record_addition(ORIGIN, "cars", OWN, 0.05)
+    grown["added"]["cars"]["grown"] = odd
+    assert record_removal(grown, "cars")["recipe"]["budget"] == 0.3
+    assert record_addition(grown, "cars", OWN)["recipe"]["budget"] == 0.3
 
 
 def test_a_domain_that_is_trained_again_keeps_its_limit() -> None:

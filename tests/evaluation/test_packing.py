@@ -16,7 +16,7 @@ from tests.makers.tiny_training import CLASSES, PREPROCESS, tiny_backbone, tiny_
 def _run(path: Path) -> TrainedRun:
     recipe = tiny_recipe(domains=[str(path / "a"), str(path / "b")])
     checkpoint = Checkpoint(Position(step=3, total_steps=8), tiny_identity(recipe), {})
-    return TrainedRun(recipe, tiny_backbone(), tiny_net().eval(), dict.fromkeys(CLASSES, PREPROCESS), checkpoint)
+    return TrainedRun(recipe, tiny_backbone(), tiny_net().eval(), dict.fromkeys(CLASSES, PREPROCESS), checkpoint, path)
 
 
 def test_the_provenance_names_versions_steps_backbone_and_recipe(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from pydantic import TypeAdapter
 
-from prunus.arrays import Array, Doubles, Floats
+from prunus.arrays import Array, Bools, Doubles, Floats
 from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.kernel_order import to_stored
@@ -29,10 +29,12 @@ def random_bundle(
     domains: Sequence[str] = ("a", "b"),
     density: float | Mapping[str, float] = 0.5,
     seed: int = 0,
+    lanes: int = 1,
 ) -> Bundle:
     """Return a bundle with random kernels, random masks of a density, and some of the operations' tensors.
 
-    A tensor differs between domains, is shared, or is missing, at random. `density` may name one per layer.
+    A tensor differs between domains, is shared, or is missing, at random. `density` may name one per layer. With
+    `lanes`, so many consecutive inputs of 1x1 layers share a switch.
     """
     rng = np.random.default_rng(seed)
     preprocess = Preprocess(size=image_size, resize=image_size, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
@@ -48,7 +50,7 @@ def random_bundle(
     arrays: dict[str, Array] = {}
     for layer, conv in manifest.convs.items():
         share = density[layer] if isinstance(density, Mapping) else density
-        arrays |= _layer(layer, conv, domains, share, rng)
+        arrays |= _layer(layer, conv, [drawn_mask(conv, share, rng, lanes) for _ in domains], domains, rng)
     arrays |= _tensors(manifest, rng)
     for domain in domains:
         arrays[f"head/{domain}/weight"] = _normal(rng, (len(CLASSES), manifest.num_features))
@@ -56,10 +58,17 @@ def random_bundle(
     return Bundle(manifest, arrays)
 
 
+def drawn_mask(conv: ConvEntry, density: float, rng: np.random.Generator, lanes: int = 1) -> Bools:
+    """Draw which kernels of a layer are on: (O, I)."""
+    in_blocks = conv.kernel == (1, 1) and conv.groups == 1 and conv.in_channels % lanes == 0
+    width = lanes if in_blocks else 1
+    mask_OB = rng.random((conv.out_channels, conv.in_channels // width)) < density
+    return mask_OB.repeat(width, axis=1)
+
+
 def _layer(
-    layer: str, conv: ConvEntry, domains: Sequence[str], density: float, rng: np.random.Generator
+    layer: str, conv: ConvEntry, masks: Sequence[Bools], domains: Sequence[str], rng: np.random.Generator
 ) -> dict[str, Array]:
-    masks = rng.random((len(domains), conv.out_channels, conv.in_channels)) < density
     stored = [to_stored(mask, conv) for mask in masks]
     kept = np.logical_or.reduce(stored)
     fan_in = conv.in_channels * conv.kernel[0] * conv.kernel[1]
@@ -111,7 +120,7 @@ def convolution(layer: str, inputs: Sequence[int], channels: tuple[int, int], **
 
 
 def varied_graph(seed: int) -> Graph:
-    """Return a graph with every operation and random activations, for images of 12 pixels a side."""
+    """Return a graph with every operation on images and random activations, for images of 12 pixels a side."""
     rng = np.random.default_rng(seed)
     act = [{"activation": str(name), "slope": 0.2} for name in rng.choice(get_args(ActivationName), 9)]
     one = {"kernel": (1, 1), "pads": (0, 0, 0, 0)}

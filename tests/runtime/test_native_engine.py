@@ -290,12 +290,14 @@ def test_full_layers_are_exact_on_planes_of_any_size(kernels: str, side: int, ou
 
 def test_every_way_to_convolve_is_taken_and_named() -> None:
     graph = make_graph(
-        convolution("direct", [0], (32, 3)),
-        convolution("depthwise", [1], (32, 1), groups=32),
-        convolution("pointwise", [2], (32, 32), **ONE),
+        convolution("direct", [0], (30, 3)),
+        convolution("depthwise", [1], (30, 1), groups=30),
+        convolution("pointwise", [2], (32, 30), **ONE),
         convolution("dense pointwise", [3], (32, 32), **ONE),
+        convolution("pointwise in fours", [4], (32, 32), **ONE),
     )
-    bundle = random_bundle(graph, 8, density={layer: float(layer != "pointwise") or 0.1 for layer in _layers(graph)})
+    density = dict.fromkeys(_layers(graph), 1.0) | dict.fromkeys(("pointwise", "pointwise in fours"), 0.1)
+    bundle = random_bundle(graph, 8, density=density, lanes=4)
     for kernels in KERNELS:
         engine = NativeEngine(bundle, 1, kernels)
         assert engine.name == kernels

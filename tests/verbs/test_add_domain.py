@@ -1,15 +1,13 @@
 """Domains come to a finished model and leave it; the others answer as before."""
 
 import os
+import re
 import signal
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import prunus
 from prunus.backbone.own import registry
@@ -17,57 +15,14 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle
 from prunus.errors import BackboneError, BundleError, RecipeError, TrainingInterrupted, UnknownNameError
 from prunus.training.observers import Observer
+from prunus.verbs.train import next_steps
+from tests.makers.leaf_models import SETTINGS
 from tests.makers.own_networks import SIZE, leaf_net, leaf_recipe, pictures
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = ("training.epochs=8", "training.batch_size=8")
 LEAF = {"size": SIZE, "mean": [0.5] * 3, "std": [0.25] * 3}
 IMAGES = np.random.default_rng(5).standard_normal((4, 3, SIZE, SIZE)).astype(np.float32)
-
-
-def write_images(folder: Path, seed: int, count: int = 12) -> Path:
-    """Write dark and light pictures in three splits."""
-    rng = np.random.default_rng(seed)
-    for split in ("train", "validation", "test"):
-        for label, name in enumerate(("dark", "light")):
-            (folder / split / name).mkdir(parents=True)
-            for index in range(count):
-                pixels = rng.integers(0, 80, (SIZE, SIZE, 3)) + 120 * label
-                Image.fromarray(pixels.astype(np.uint8)).save(folder / split / name / f"{index}.png")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def registered() -> Iterator[None]:
-    """Register the network under which the runs of this module are trained."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(registry, "_REGISTERED", {})
-    prunus.register_backbone("leaf_net", leaf_net, size=SIZE, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
-    yield
-    patch.undo()
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory, registered: None) -> Path:
-    """Train and prune a model of two domains; the run is beside the file."""
-    folder = tmp_path_factory.mktemp("base")
-    domains = [str(write_images(folder / name, seed)) for seed, name in enumerate(("first", "second"))]
-    content = {"backbone": "leaf_net", "domains": domains, "budget": 0.5, "training": {"epochs": 2, "batch_size": 8}}
-    prunus.train(prunus.parse_recipe(content), folder / "run", observers=[])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", prunus.BudgetWarning)  # so small a network is smaller than its masks and norms
-        return prunus.prune(folder / "run", folder / "model.prunus")
-
-
-@pytest.fixture(scope="module")
-def cars(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_images(tmp_path_factory.mktemp("new") / "cars", 9)
-
-
-@pytest.fixture(scope="module")
-def larger(base: Path, cars: Path) -> Path:
-    return prunus.add_domain(base, cars, base.with_name("larger.prunus"), settings=SETTINGS, observers=[])
 
 
 def assert_same_answers(before: Path, after: Path, domains: tuple[str, ...]) -> None:
@@ -180,12 +135,14 @@ def test_an_interrupted_addition_continues_in_its_folder(base: Path, cars: Path,
         for name in ("a.prunus", "b.prunus")
     )
     assert first.read_bytes() == second.read_bytes()
-    with pytest.raises(BundleError, match=r"one domain for model\.prunus.* with: prunus add-domain model\.prunus"):
+    command = f"prunus add-domain {base} {cars} --name cars --teacher none --run {tmp_path / 'run'} --out OUT.prunus"
+    with pytest.raises(BundleError, match=f"one domain for model.prunus.* with: {re.escape(command)}"):
         prunus.prune(tmp_path / "run" / "run", tmp_path / "c.prunus")
+    assert next_steps(tmp_path / "run" / "run") == f"{command} (with --set, --weights and --replace as before)"
 
 
 def test_a_name_that_the_model_has_is_refused(base: Path, tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="already has a domain 'first'; pass another name, or replace it"):
+    with pytest.raises(BundleError, match="already has a domain 'first'; pass another name, or train it again with"):
         prunus.add_domain(base, base.parent / "first", tmp_path / "x.prunus")
 
 

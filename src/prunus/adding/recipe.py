@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from prunus.bundle.bundle import Bundle
-from prunus.config import BackboneChoice, Recipe
+from prunus.config import BackboneChoice, Budget, Recipe
 from prunus.editing.provenance import recorded_recipe
 from prunus.errors import BundleError, RecipeError
 from prunus.graph.limits import MAX_DOMAINS
+from prunus.names import domain_name_problem
 from prunus.recipes import TRAINED_FIRST, parse_recipe, with_overrides
 
 CHANGEABLE = ("training.", "evaluation.", "method.until", "seed", "skip_bad_images")
@@ -38,8 +41,8 @@ def addition_recipe(model: Path, bundle: Bundle, addition: Addition, overrides: 
     Args:
         overrides: changes of the recipe, such as `training.epochs=5`.
     """
-    grow = addition.grow
-    domain = {"path": addition.images} | ({"name": addition.name} if addition.name else {})
+    grow = None if addition.grow is None else _share(addition.grow)
+    domain = {"path": addition.images} | _named(addition.name)
     content: dict[str, object] = {
         "backbone": {"name": str(model)} | ({"original": addition.weights or "pretrained"} if grow else {}),
         "domains": [domain],
@@ -47,6 +50,8 @@ def addition_recipe(model: Path, bundle: Bundle, addition: Addition, overrides: 
         "budget": grow or 1.0,
         "dtype": bundle.dtype,
     }
+    if isinstance(overrides, str):
+        raise RecipeError(f"settings must be a list, as in ['training.epochs=10']; got the text {overrides!r}")
     for override in overrides:
         if not override.strip().startswith(CHANGEABLE):
             raise RecipeError(
@@ -54,6 +59,25 @@ def addition_recipe(model: Path, bundle: Bundle, addition: Addition, overrides: 
                 f"its settings begin with {', '.join(CHANGEABLE)}"
             )
     return parse_recipe(with_overrides(content, overrides), Path.cwd())
+
+
+def _share(grow: str | float) -> float:
+    """Return the share of kernels that may be added."""
+    try:
+        share = Budget.model_validate({"kernels": grow}).kernels
+    except ValidationError:
+        share = None
+    if share is None:
+        raise RecipeError(
+            f"the argument grow must be a share of the original network's kernels above 0, such as 5%; got {grow!r}"
+        )
+    return share
+
+
+def _named(name: str | None) -> dict[str, str]:
+    if name is not None and (problem := domain_name_problem(name)):
+        raise RecipeError(problem)
+    return {} if name is None else {"name": name}
 
 
 def _inside(bundle: Bundle) -> dict[str, str]:
@@ -82,7 +106,8 @@ def check_name(bundle: Bundle, name: str, is_replaced: bool) -> None:
         raise BundleError(f"the model has {len(bundle.domains)} domains, and no model file may have more")
     if name in bundle.manifest.domains:
         raise BundleError(
-            f"the model already has a domain {name!r}; pass another name, or replace it (replace=True retrains it)"
+            f"the model already has a domain {name!r}; pass another name, or train it again with "
+            "the argument replace=True"
         )
     if alike := [known for known in bundle.domains if known.casefold() == name.casefold()]:
         raise BundleError(

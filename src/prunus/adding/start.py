@@ -6,16 +6,18 @@ domain takes over its masks, norms that compute the same on the new images, and 
 Legend: N = images, F = features, C = channels.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from prunus.arrays import Bytes
+from prunus.arrays import Bytes, Integers
 from prunus.images import Preprocess
 from prunus.learning.feed import DomainData
 from prunus.learning.frozen_features import LinearClassifier, fit_linear
@@ -26,8 +28,25 @@ from prunus.masks.network import MultiDomainNet
 from prunus.torch_graph.file_network import FileNetwork, conv_name
 
 MOST_IMAGES = 2000  # of a new domain that are looked at
-MOST_CANDIDATES = 24  # domains of the file
+MOST_CANDIDATES = 24  # domains of the file that are compared on all of these images
+FEWEST_IMAGES = 200  # that choose the candidates among more domains
 HELD_OUT = 4  # one of so many images compares the candidates
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some training images of a new domain, evenly chosen."""
+
+    images: Bytes
+    labels: Tensor
+    num_classes: int
+    preprocess: Preprocess
+
+    def part(self, count: int) -> Sample:
+        """Return at most so many of the images, evenly chosen again."""
+        chosen = _evenly(len(self.images), count)
+        labels = self.labels[torch.from_numpy(chosen).to(self.labels.device)]
+        return replace(self, images=self.images[chosen], labels=labels)
 
 
 @dataclass(frozen=True)
@@ -47,41 +66,49 @@ def start_from_nearest(net: MultiDomainNet, data: Sequence[DomainData]) -> dict[
     was_training = net.training
     net.eval()
     for index, domain in enumerate(data):
-        images, labels = _sample(domain, net.device)
-        candidates = candidates_of(network.bundle.domains, domain.name)
-        nearest = find_nearest(network, candidates, images, labels, len(net.classes[domain.name]), domain.preprocess)
-        _take_over(net, index, nearest, images, domain.preprocess)
+        sample = _sample(domain, net.device, len(net.classes[domain.name]))
+        nearest = find_nearest(network, candidates_of(network, sample, domain.name), sample)
+        _take_over(net, index, nearest, sample.images, domain.preprocess)
         found[domain.name] = nearest
     net.train(was_training)
     return found
 
 
-def candidates_of(names: Sequence[str], new: str) -> list[str]:
-    """Return some domains of a file, evenly chosen, and always the one that is trained again."""
-    evenly = np.unique(np.linspace(0, len(names) - 1, min(len(names), MOST_CANDIDATES)).round().astype(int))
-    return [name for index, name in enumerate(names) if index in evenly or name == new]
+def candidates_of(network: FileNetwork, sample: Sample, new: str) -> list[str]:
+    """Return the domains of a file to compare, and always the one that is trained again.
+
+    Of many domains, those are left that separate the classes of fewer images best: comparing them takes about as long
+    then as comparing the candidates.
+    """
+    names = network.bundle.domains
+    if len(names) <= MOST_CANDIDATES:
+        return list(names)
+    few = sample.part(max(FEWEST_IMAGES, len(sample.images) * MOST_CANDIDATES // len(names)))
+    accuracies = {name: _separate(network, name, few)[0] for name in names}
+    best = sorted(names, key=lambda name: -accuracies[name])[:MOST_CANDIDATES]
+    return [name for name in names if name in best or name == new]
 
 
-def find_nearest(
-    network: FileNetwork,
-    candidates: Sequence[str],
-    images: Bytes,
-    labels_N: Tensor,
-    num_classes: int,
-    preprocess: Preprocess,
-) -> Nearest:
+def find_nearest(network: FileNetwork, candidates: Sequence[str], sample: Sample) -> Nearest:
     """Return the candidate whose features separate the classes of some images best."""
-    held_out_N = torch.arange(len(labels_N), device=labels_N.device) % HELD_OUT == 0
     best: tuple[float, str, Tensor] | None = None
     for name in candidates:
-        features_NF = _features(network, _on(labels_N.device, network.tensors_of(name)), images, preprocess)
-        linear = fit_linear(features_NF[~held_out_N], labels_N[~held_out_N], num_classes)
-        answers_N = linear.logits(features_NF[held_out_N]).argmax(1)
-        accuracy = float((answers_N == labels_N[held_out_N]).float().mean())
+        accuracy, features_NF = _separate(network, name, sample)
         if best is None or accuracy > best[0]:
             best = accuracy, name, features_NF
     assert best is not None
-    return Nearest(best[1], best[0], fit_linear(best[2], labels_N, num_classes))
+    return Nearest(best[1], best[0], fit_linear(best[2], sample.labels, sample.num_classes))
+
+
+def _separate(network: FileNetwork, domain: str, sample: Sample) -> tuple[float, Tensor]:
+    """Return how well a domain's features separate held-out images, and the features of all images."""
+    labels_N = sample.labels
+    held_out_N = torch.arange(len(labels_N), device=labels_N.device) % HELD_OUT == 0
+    tensors = _on(labels_N.device, network.tensors_of(domain))
+    features_NF = _features(network, tensors, sample.images, sample.preprocess)
+    linear = fit_linear(features_NF[~held_out_N], labels_N[~held_out_N], sample.num_classes)
+    answers_N = linear.logits(features_NF[held_out_N]).argmax(1)
+    return float((answers_N == labels_N[held_out_N]).float().mean()), features_NF
 
 
 @torch.no_grad()
@@ -148,11 +175,14 @@ def _features(network: FileNetwork, tensors: Mapping[str, Tensor], images: Bytes
     return torch.cat([functional_call(network, dict(tensors), (view,)) for view in parts]).float()
 
 
-def _sample(domain: DomainData, device: torch.device) -> tuple[Bytes, Tensor]:
-    """Return some training images of all classes, and their labels."""
-    count = min(len(domain.train), MOST_IMAGES)
-    chosen = np.linspace(0, len(domain.train) - 1, count).round().astype(np.int64)
-    return domain.train.images[chosen], torch.from_numpy(domain.train.labels[chosen]).to(device)
+def _sample(domain: DomainData, device: torch.device, num_classes: int) -> Sample:
+    chosen = _evenly(len(domain.train), MOST_IMAGES)
+    labels_N = torch.from_numpy(domain.train.labels[chosen]).to(device)
+    return Sample(domain.train.images[chosen], labels_N, num_classes, domain.preprocess)
+
+
+def _evenly(total: int, count: int) -> Integers:
+    return np.linspace(0, total - 1, min(total, count)).round().astype(np.int64)
 
 
 def _on(device: torch.device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -89,7 +89,7 @@ def train(
     from prunus.verbs.train import next_steps
 
     if steps := next_steps(run):
-        _show_ending(run)
+        _show_ending(run, can_be_measured=steps.startswith("prunus evaluate"))
         is_old = before is not None and before == _steps_of_finished(run)
         done = "The run was finished already; --set training.epochs=N trains it for longer." if is_old else "Done."
         say(f"{done} Next: {steps}")
@@ -114,13 +114,14 @@ def _steps_of_finished(run: Path) -> int | None:
     return max((epoch.step for epoch in folder.epochs()), default=0)
 
 
-def _show_ending(run: Path) -> None:
+def _show_ending(run: Path, can_be_measured: bool) -> None:
     """Show what the domains have reached beside what needs no training."""
     ending = RunFolder(run).read_ending()
     if ending is None:  # of an earlier version
         return
     if ending.mean_accuracy() is None:
-        say(f"No images were held out for validation. Measure the accuracy with: prunus evaluate {run}")
+        how = f" Measure the accuracy with: prunus evaluate {run}" if can_be_measured else ""
+        say(f"No images were held out for validation.{how}")
         return
     table = make_table(("domain", "validation", "frozen features", "chance", "kernels used"), gap=3)
     for name, domain in ending.domains.items():

@@ -16,7 +16,8 @@ Content = dict[str, Any]  # a recipe, as JSON
 def record_addition(provenance: Provenance, name: str, own: Provenance, grown: float | None = None) -> Provenance:
     """Record a domain and the run that learned it; the file's recipe then lists the domain too.
 
-    A domain that is trained again keeps its place, its limit of MACs, and its mark as the source.
+    A domain that is trained again keeps its place, its limit of MACs, its mark as the source, and what it has raised
+    the limit of kernels by: it may use the kernels that were added for it.
 
     Args:
         own: the provenance of that run, whose recipe has one domain.
@@ -33,7 +34,7 @@ def record_addition(provenance: Provenance, name: str, own: Provenance, grown: f
     domains = [*recipe["domains"]]
     place = names.index(name) if name in names else len(names)
     domains.insert(place, choice | ({"source": True} if name == _source(before) else {}))
-    if grown and (raised := _raised(recipe, grown)):
+    if raised := _raised(recipe, _grown(provenance, name) + (grown or 0.0)):
         entry[GROWN] = raised
         recipe |= _with_kernels(recipe, raised)
     if (limit := _macs(before).get(name)) is not None:
@@ -41,17 +42,22 @@ def record_addition(provenance: Provenance, name: str, own: Provenance, grown: f
     return rest | {"recipe": recipe | {"domains": domains}, ADDED: _added(rest) | {name: entry}}
 
 
-def record_removal(provenance: Provenance, name: str) -> Provenance:
-    """Record that a domain is gone: the recipe and the additions do not name it, and the budget has none of its own."""
-    added = _added(provenance)
-    grown = added.pop(name, {}).get(GROWN)
+def record_removal(provenance: Provenance, name: str, used: float = 0.0) -> Provenance:
+    """Record that a domain is gone: the recipe and the additions do not name it, and the budget has none of its own.
+
+    Args:
+        used: share of the kernels that the other domains use; the limit falls no lower.
+    """
+    added, grown = _added(provenance), _grown(provenance, name)
+    added.pop(name, None)
     changed = {key: value for key, value in provenance.items() if key != ADDED} | ({ADDED: added} if added else {})
     before = recorded_recipe(provenance)
     if before is None:
         return changed
     recipe = before | {"domains": [domain for domain in before["domains"] if domain["name"] != name]}
-    if isinstance(grown, float) and "kernels" in _table(recipe):
-        recipe |= _with_kernels(recipe, -grown)
+    if grown:
+        limit = _table(recipe)["kernels"]
+        recipe |= _with_kernels(recipe, max(-grown, min(used - limit, 0.0)))
     if name in (macs := _macs(recipe)):
         left = {key: value for key, value in macs.items() if key != name}
         limits = {key: value for key, value in _table(recipe).items() if key != "macs"}
@@ -75,6 +81,13 @@ def _added(provenance: Provenance) -> dict[str, Content]:
     """Return what a provenance records of added domains, without entries of another shape."""
     added = provenance.get(ADDED)
     return {name: entry for name, entry in added.items() if isinstance(entry, dict)} if isinstance(added, dict) else {}
+
+
+def _grown(provenance: Provenance, name: str) -> float:
+    """Return by how much a domain has raised the limit of kernels; 0 if it has not, or if that cannot be."""
+    recipe, grown = recorded_recipe(provenance), _added(provenance).get(name, {}).get(GROWN)
+    limit = None if recipe is None else _table(recipe).get("kernels")
+    return grown if isinstance(grown, float) and limit is not None and 0 < grown < limit else 0.0
 
 
 def _source(recipe: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.config import Recipe
-from prunus.errors import BundleError
+from prunus.errors import BundleError, PrunusError
 from prunus.evaluation.traits import method_traits
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.measure.cost import CostReport
@@ -52,6 +52,7 @@ def open_subject(path: Path, device: str = "auto") -> Subject:
 
 
 RECORDED = {"recipe": dict, "step": int, "total_steps": int}  # what a file must record of its run to be measured
+UNMEASURED = "cannot be measured; use prunus predict"
 
 
 def _open_file(path: Path, device: str) -> Subject:
@@ -63,8 +64,8 @@ def _open_file(path: Path, device: str) -> Subject:
     manifest = predictor.bundle.manifest
     for key, kind in RECORDED.items():
         if not isinstance(manifest.provenance.get(key), kind):
-            raise BundleError(f"{path} does not record its {key} and cannot be measured; use prunus predict")
-    recipe = parse_recipe(of_any_version(manifest.provenance["recipe"]))
+            raise BundleError(f"{path} does not record its {key} and {UNMEASURED}")
+    recipe = recipe_of_domains(predictor.bundle, path, UNMEASURED)
     return Subject(
         recipe,
         manifest.domains,
@@ -75,6 +76,34 @@ def _open_file(path: Path, device: str) -> Subject:
         path.stat().st_size,
         predictor.bundle,
     )
+
+
+def recipe_of_file(bundle: Bundle, file: Path) -> Recipe | None:
+    """Return the recipe that a model file records; None if it records none, or something else in its place."""
+    content = bundle.manifest.provenance.get("recipe")
+    if not isinstance(content, dict) or not content:
+        return None
+    try:
+        recipe = parse_recipe(of_any_version(content))
+        method_traits(recipe)  # refuses unknown methods and options
+    except PrunusError as error:
+        raise BundleError(f"{file} records a recipe that cannot be read: {error}") from None
+    return recipe
+
+
+def recipe_of_domains(bundle: Bundle, file: Path, purpose: str) -> Recipe:
+    """Return the recipe that a model file records, of which it must have every domain.
+
+    Args:
+        purpose: what cannot be done without, as in "cannot be measured".
+    """
+    recipe = recipe_of_file(bundle, file)
+    if recipe is None:
+        raise BundleError(f"{file} does not record its recipe and {purpose}")
+    for choice in recipe.domains:
+        if choice.name not in bundle.manifest.domains:
+            raise BundleError(f"{file} records a domain {choice.name!r} that it does not have, and {purpose}")
+    return recipe
 
 
 def recipe_costs(bundle: Bundle, recipe: Recipe) -> CostReport:

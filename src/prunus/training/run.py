@@ -31,13 +31,18 @@ from prunus.training.setup import RecipeTraining, as_trained, load_kept_backbone
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run, opened for measuring or pruning."""
+    """A run, opened for measuring or pruning.
+
+    Args:
+        folder: where it is.
+    """
 
     recipe: Recipe
     backbone: Backbone
     net: MultiDomainNet
     preprocess: dict[str, Preprocess]
     checkpoint: Checkpoint
+    folder: Path
 
 
 def start_run(
@@ -165,4 +170,4 @@ def open_run(path: Path, device: str = "auto") -> TrainedRun:
     net = adapt(backbone, checkpoint.identity.classes, chosen.name, recipe.seed, chosen.options)
     copy_state(checkpoint.tensors, network_state(net))
     net = net.to(choose_device(device)).eval()
-    return TrainedRun(recipe, backbone, net, checkpoint.identity.preprocess, checkpoint)
+    return TrainedRun(recipe, backbone, net, checkpoint.identity.preprocess, checkpoint, path)

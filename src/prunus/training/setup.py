@@ -13,7 +13,7 @@ from torch import nn
 from prunus.adding.start import start_from_nearest
 from prunus.amounts import plural
 from prunus.backbone.held import hold_linears
-from prunus.backbone.own.registry import GROUP
+from prunus.backbone.own.registry import not_registered
 from prunus.backbone.weights import fingerprint, write_weights
 from prunus.backbone.zoo import Backbone, load_backbone
 from prunus.budgets.growth import GrowthKeeper
@@ -25,7 +25,7 @@ from prunus.data.cache import default_cache
 from prunus.data.domains import Domain
 from prunus.data.layouts import open_domain
 from prunus.data.loading import ImageSet, damaged_entry, load_images
-from prunus.errors import BackboneError, RecipeError, TrainingError, UnknownNameError
+from prunus.errors import RecipeError, TrainingError, UnknownNameError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
 from prunus.learning.arithmetic import prepare_determinism
@@ -186,11 +186,7 @@ def load_kept_backbone(folder: RunFolder, recipe: Recipe) -> Backbone:
     try:
         return load_backbone(recipe.backbone, folder.backbone)
     except UnknownNameError as error:
-        name = recipe.backbone.name
-        raise BackboneError(
-            f"{folder.path} was trained with the own network {name!r}, which is not registered here; in Python pass "
-            f"backbone=MODULE, or install a package that registers it (entry point {name!r} of the group {GROUP})"
-        ) from error
+        raise not_registered(f"{folder.path} was trained with", recipe.backbone.name) from error
 
 
 def as_trained(backbone: Backbone, checkpoint: Checkpoint) -> Backbone:

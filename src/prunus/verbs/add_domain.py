@@ -9,24 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prunus.adding.recipe import Addition, addition_recipe, check_name, teacher_of
+from prunus.adding.recipe import Addition, addition_recipe, check_name
 from prunus.adding.result import with_learned
-from prunus.backbone.weights import fingerprint
-from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import read_bundle, write_bundle
-from prunus.config import MODEL_SUFFIX, PYTHON_PREFIX, Recipe
+from prunus.config import MODEL_SUFFIX, PYTHON_PREFIX
 from prunus.data.own.domain import OwnDomain, PairDataset
 from prunus.editing.domains import check_floats
-from prunus.editing.original import check_original, original_choice
 from prunus.errors import BundleError, PrunusError, RecipeError, TrainingInterrupted
 from prunus.evaluation.packing import pack_run
+from prunus.evaluation.subject import recipe_of_file
+from prunus.extending.continuing import RUN, TEACHER, check_folder
+from prunus.extending.learning import Learning, find_original
 from prunus.files import as_path
-from prunus.progress.choice import with_progress
 from prunus.recipes import TRAINED_FIRST
 from prunus.training.observers import Observer
-from prunus.training.run import open_run, train_or_continue
-from prunus.verbs.arguments import Domains, Own
+from prunus.training.run import open_run
+from prunus.verbs.arguments import Domains, Own, Transform
 
 if TYPE_CHECKING:
     from torch import nn
@@ -51,6 +50,7 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
     use_cache: bool = True,
     progress: bool | None = None,
     backbone: nn.Module | None = None,
+    transform: Transform | None = None,
 ) -> Path:
     """Learn one more domain inside a finished model and write a larger model file.
 
@@ -74,33 +74,26 @@ def add_domain(  # noqa: PLR0913  # all but three have defaults
         use_cache: keep decoded images in the user's cache folder.
         progress: as in `train`.
         backbone: the original network, if it was passed to `train`.
+        transform: augments one training image, as in `train`; the teacher's images too.
     """
     file = as_path(out, "the model file to write")
     if file.is_dir():
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
-    own = Own(backbone, _own_domains(images, name))
-    path = f"{PYTHON_PREFIX}{name}" if own.domains else str(images)
+    own = Own(backbone, _own_domains(images, name), transform)
+    addition = Addition(
+        f"{PYTHON_PREFIX}{name}" if own.domains else str(images), name, grow, None if weights is None else str(weights)
+    )
     with _folder(run, file) as folder:
         base, bundle = _opened(as_path(model, "a model file or the folder of a run"), folder, own)
         check_floats(bundle)
-        addition = Addition(path, name, grow, None if weights is None else str(weights))
-        recipe = addition_recipe(base, bundle, addition, settings)
-        added = recipe.domains[0].name
-        check_name(bundle, added, replace)
-
-        def train(wanted: Recipe, place: Path, title: str) -> None:
-            train_or_continue(wanted, place, with_progress(observers, progress, title), device, use_cache)
-
+        recipe_of_file(bundle, base)  # the larger file is compared with its budget: better refused before training
+        recipe = own.in_recipe(addition_recipe(base, bundle, addition, settings))
+        check_name(bundle, recipe.domains[0].name, replace)
         with own.passed(bundle.manifest.backbone):
-            teaching = None if teacher is None else Path(teacher)
-            if teacher == TRAINED_FIRST:
-                teaching = folder / "teacher"
-                original = original_choice(bundle, None if weights is None else str(weights))
-                check_original(bundle, original, fingerprint(load_backbone(original).network))
-                train(teacher_of(recipe, original), teaching, f"teacher of {added}")
-            taught = recipe if teaching is None else recipe.model_copy(update={"teacher": str(teaching.absolute())})
-            train(taught, folder / "run", added)
-            trained = open_run(folder / "run", "cpu")
+            needed = teacher == TRAINED_FIRST or recipe.backbone.original
+            original = find_original(bundle, addition.weights, not recipe.backbone.original) if needed else None
+            learning = Learning(folder, observers, progress, device, use_cache)
+            trained = learning.learn(recipe, teacher, original)
         write_bundle(file, with_learned(bundle, trained.net, trained.checkpoint), bundle.dtype)
     return file
 
@@ -117,6 +110,7 @@ def _own_domains(images: object, name: str | None) -> Domains | None:
 def _folder(run: str | Path | None, file: Path) -> Iterator[Path]:
     """Return the folder to train in; one that nobody named is removed afterwards, unless training was interrupted."""
     folder = file.with_name(f"{file.name}.run") if run is None else as_path(run, "the folder of a run")
+    check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield folder
@@ -127,7 +121,7 @@ def _folder(run: str | Path | None, file: Path) -> Iterator[Path]:
             folder.rmdir()
         raise
     if run is None:
-        for made in (folder / "run", folder / "teacher"):
+        for made in (folder / RUN, folder / TEACHER):
             shutil.rmtree(made, ignore_errors=True)
         (folder / BASE).unlink(missing_ok=True)
         if not any(folder.iterdir()):  # whatever else is there belongs to the user

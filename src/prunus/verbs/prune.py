@@ -15,17 +15,16 @@ from prunus.config import Recipe
 from prunus.errors import BudgetWarning, BundleError, UnknownNameError
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.packing import pack_run
+from prunus.evaluation.subject import recipe_of_domains, recipe_of_file
 from prunus.evaluation.watching import watched_by, watching
 from prunus.files import as_path
 from prunus.measure.budget import LimitUse
 from prunus.measure.bundle_cost import bundle_costs
 from prunus.methods.table import choose_method
 from prunus.names import shown
-from prunus.presets import of_any_version
 from prunus.quantizing.images import Draw
 from prunus.quantizing.quantize import Settings, quantize
 from prunus.quantizing.run_images import draw_run_images
-from prunus.recipes import parse_recipe
 from prunus.timing.machine import usable_processors
 from prunus.training.findings import larger_than_dense, limit_of, over_budget, over_limits
 from prunus.training.run import open_run
@@ -73,8 +72,8 @@ def prune(
         bundle, recipe = _packed(source) if source.is_dir() else _read(source)
         chosen = dtype or (recipe.dtype if recipe else bundle.dtype)
         if chosen == "int8":
-            if recipe is None:
-                raise BundleError(f"{source} does not record its recipe and cannot be written as int8")
+            if recipe is None or source.is_file():
+                recipe = recipe_of_domains(bundle, source, "cannot be written as int8")
             bundle = _in_eight_bits(recipe, bundle, data)
     write_bundle(file, bundle, chosen)
     for problem in find_problems(file, source):
@@ -92,7 +91,7 @@ def _read(file: Path) -> tuple[Bundle, Recipe | None]:
     bundle = read_bundle(file)
     if bundle.dtype == "int8":
         raise BundleError(f"{file} is an 8-bit model file; only a file of floats can be written with another dtype")
-    return bundle, _recipe(bundle)
+    return bundle, recipe_of_file(bundle, file)
 
 
 def _in_eight_bits(recipe: Recipe, bundle: Bundle, data: str | Path | None) -> Bundle:
@@ -106,14 +105,14 @@ def _in_eight_bits(recipe: Recipe, bundle: Bundle, data: str | Path | None) -> B
 def limits_of_file(model: Path) -> tuple[LimitUse, ...]:
     """Return what a model file takes of every limit of its recipe; none where it has no budget."""
     bundle = read_bundle(model)
-    recipe = _recipe(bundle)
+    recipe = recipe_of_file(bundle, model)
     return (limits_used(recipe, bundle_costs(bundle), model.stat().st_size) if recipe else None) or ()
 
 
 def find_problems(model: Path, run: Path | str = "RUN") -> list[str]:
     """Say what is wrong with the model file that was just written from a run or a file: its usage, or its size."""
     bundle = read_bundle(model)
-    recipe = _recipe(bundle)
+    recipe = recipe_of_file(bundle, model)
     problems = larger_than_dense(model.stat().st_size, bundle.manifest.dense_bytes, _smaller(recipe))
     if recipe is None:
         return problems
@@ -131,11 +130,6 @@ def _smaller(recipe: Recipe | None) -> list[str]:
         *(["train for more epochs"] if method and method.has_budget and not method.keeps_budget else []),
         "use the argument dtype='float16'",
     ]
-
-
-def _recipe(bundle: Bundle) -> Recipe | None:
-    content = bundle.manifest.provenance.get("recipe")
-    return parse_recipe(of_any_version(content)) if content else None
 
 
 def _remedy(bundle: Bundle, recipe: Recipe, run: Path | str) -> str:

@@ -8,6 +8,7 @@ from prunus.editing.domains import remove_domain as without_domain
 from prunus.editing.provenance import record_removal
 from prunus.errors import BundleError
 from prunus.files import as_path
+from prunus.measure.bundle_cost import bundle_costs
 
 
 def remove_domain(model: str | Path, name: str, out: str | Path) -> Path:
@@ -20,7 +21,7 @@ def remove_domain(model: str | Path, name: str, out: str | Path) -> Path:
         raise BundleError(f"{out} is a folder; name the file to write, such as {file / 'model.prunus'}")
     bundle = read_bundle(as_path(model, "a model file"))
     smaller = without_domain(bundle, name)
-    origin = record_removal(bundle.manifest.provenance, name)
+    origin = record_removal(bundle.manifest.provenance, name, bundle_costs(smaller).union())
     manifest = smaller.manifest.model_copy(update={"provenance": origin})
     write_bundle(file, Bundle(manifest, smaller.arrays), bundle.dtype)
     return file

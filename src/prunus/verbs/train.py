@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prunus.backbone.own.registry import GROUP, TIMM_PREFIX, own_names
 from prunus.catalog import read_catalog
+from prunus.extending.continuing import finishing_command
 from prunus.files import as_path
 from prunus.methods.table import choose_method
 from prunus.parallel.joining import is_first_process
@@ -109,5 +110,7 @@ def next_steps(run: str | Path) -> str | None:
     if not is_first_process():
         return None
     recipe = load_stored_recipe(RunFolder(Path(run)).recipe)
+    if recipe.backbone.is_model_file:  # it learned one domain for that file
+        return finishing_command(recipe, Path(run))
     packable = choose_method(recipe).method.packable and file_warning(recipe) is None
     return f"prunus evaluate {run}" + (f", then prunus prune {run} --out model.prunus" if packable else "")

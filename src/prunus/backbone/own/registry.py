@@ -142,6 +142,19 @@ def own_names() -> list[str]:
     return sorted({*_REGISTERED, *(entry.name for entry in entry_points(group=GROUP))})
 
 
+def not_registered(what: str, name: str, other_way: str = "") -> BackboneError:
+    """Return the error about an own network that is needed and not known.
+
+    Args:
+        what: the run or file that needs it, with a verb, as in "runs/a was trained with".
+        other_way: what to do without the network, as the end of the sentence.
+    """
+    return BackboneError(
+        f"{what} the own network {name!r}, which is not registered here; in Python pass backbone=MODULE, or install a "
+        f"package that registers it (entry point {name!r} of the group {GROUP}){other_way}"
+    )
+
+
 def _load(name: str) -> None:
     """Import the module that registers a network, if an installed package has one."""
     entries = list(entry_points(group=GROUP, name=name))
