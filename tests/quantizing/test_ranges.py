@@ -50,7 +50,7 @@ def test_values_of_one_sign_and_values_of_zeros_have_a_range(rule: RangeRule) ->
     low, high = RULES[rule](make_histogram(-np.abs(NORMAL), -5.0, 0.0), unchanged)
     assert low < -2
     assert high == pytest.approx(0, abs=0.01)
-    assert coding_of(RULES[rule](make_histogram(np.zeros(9, np.float32), 0.0, 0.0)))[1] == 0
+    assert coding_of(RULES[rule](make_histogram(np.zeros(9, np.float32), 0.0, 0.0), unchanged))[1] == 0
 
 
 def test_the_rule_of_least_error_leaves_out_numbers_that_an_activation_makes_equal() -> None:

@@ -135,7 +135,12 @@ def test_a_run_becomes_an_8_bit_file_that_serves_and_says_what_it_loses(tmp_path
     assert found.integers > 0
     assert list(found.held_out) == list(inspection.domains)
     assert sum(row.floats - row.int8 for row in found.held_out.values()) / len(found.held_out) <= 0.0031
-    assert {doing for doing, _ in seen} - {"ranking"} == {"decoding", "calibrating", "measuring 8 bits of"}
+    assert {doing for doing, _ in seen} - {"ranking"} == {
+        "decoding",
+        "calibrating",
+        "correcting",
+        "measuring 8 bits of",
+    }
     assert {domain for doing, domain in seen if doing != "ranking"} == set(inspection.domains)
     assert "compute with integers" in prunus.card(small)
     assert sum(inspection.bytes_by_part.values()) == small.stat().st_size
