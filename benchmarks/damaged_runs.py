@@ -95,8 +95,9 @@ def choose_files(target: str, folder: RunFolder, cache: Path) -> list[Path]:
     if target == "best":
         is_known = folder.checkpoint.exists() and read_checkpoint(folder.checkpoint).position.best is not None
         return [folder.best] if is_known else []
-    newest = [folder.checkpoint] if folder.checkpoint.exists() else []
-    return [*newest, folder.previous] if target == "both checkpoints" and folder.previous.exists() else newest
+    if not (folder.checkpoint.exists() and folder.previous.exists()):
+        return []
+    return [folder.checkpoint, folder.previous] if target == "both checkpoints" else [folder.checkpoint]
 
 
 def find_words(kill: Kill, files: list[Path], target: str) -> str | None:
@@ -118,7 +119,7 @@ def run(folder: Path, kills: int, seed: int) -> Outcome:
             files = choose_files(target, killed, folder / "cache")
             if not files:
                 target, files = "checkpoint", choose_files("checkpoint", killed, folder)
-            kind = damage(files, rng)
+            kind = damage(files, rng) if files else ""
         kill = attempt(recipe, killed.path, draw_moment(number, rng), use_cache=True)
         if files:
             said = _without_folder(find_words(kill, files, target))

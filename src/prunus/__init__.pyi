@@ -8,6 +8,7 @@ from .errors import BundleError as BundleError
 from .errors import DamagedFileError as DamagedFileError
 from .errors import DataError as DataError
 from .errors import MissingExtraError as MissingExtraError
+from .errors import NoFileError as NoFileError
 from .errors import PrunusError as PrunusError
 from .errors import RecipeError as RecipeError
 from .errors import StorageError as StorageError
