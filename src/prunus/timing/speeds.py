@@ -21,6 +21,7 @@ Key = TypeVar("Key")
 PRUNUS = "Prunus"
 WARM_UP = 3  # rounds that are not counted
 PAUSE = 0.003  # seconds that idle threads of other runtimes spin
+WAKING = 0.005  # seconds that an idle core of a virtual machine may take to run a thread that is woken
 
 
 def measure_speeds(
@@ -57,10 +58,11 @@ def take_turns(
 ) -> dict[Key, Timing]:
     """Time every run once a round, in a new order each round.
 
-    An untimed call before the timed one wakes the run's threads and fills the caches with its data.
+    Untimed calls before the timed one wake the run's threads and fill the caches with its data.
 
     Args:
-        pause: seconds between two runs, for threads of the previous run that still spin.
+        pause: seconds between two runs, for threads of the previous run that still spin. With a pause, the untimed
+            calls go on until sleeping threads are awake.
         on_round: called after every round, also after those that are not counted.
     """
     seconds: dict[Key, list[float]] = {key: [] for key in runs}
@@ -69,14 +71,20 @@ def take_turns(
     for _ in range(WARM_UP + rounds):
         generator.shuffle(order)
         for key in order:
-            if pause:
-                time.sleep(pause)
-            runs[key]()
+            time.sleep(pause)
+            _wake(runs[key], WAKING if pause else 0.0)
             start = time.perf_counter()
             runs[key]()
             seconds[key].append(time.perf_counter() - start)
         on_round()
     return {key: _summary(times[WARM_UP:]) for key, times in seconds.items()}
+
+
+def _wake(run: Callable[[], object], seconds: float) -> None:
+    awake = time.perf_counter() + seconds
+    run()
+    while time.perf_counter() < awake:
+        run()
 
 
 def _summary(seconds: list[float]) -> Timing:
