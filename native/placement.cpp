@@ -12,10 +12,6 @@ constexpr ptrdiff_t kMostPadding = ptrdiff_t{1} << 20;  // rows or columns; far 
 
 }  // namespace
 
-uint8_t* Run::codes(int number, ptrdiff_t image) const {
-  return reinterpret_cast<uint8_t*>(value(number, image)) + program.lattice(number).margin();
-}
-
 void Run::fill_ring(int number, const Piece& piece) const {
   if (!program.ringed_[number]) return;
   const Lattice& lattice = program.lattice(number);

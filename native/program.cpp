@@ -29,11 +29,6 @@ bool copy_finite(const float* from, float* to, ptrdiff_t count) {
 
 }  // namespace
 
-float* Run::value(int number, ptrdiff_t image) const {
-  const Program::Home& home = program.homes_[number];
-  return context.slots[home.slot] + home.offset + image * home.image;
-}
-
 Program::Program(std::vector<Shape> shapes, int domains, int threads, const Kernels& kernels)
     : shapes_(std::move(shapes)),
       threads_(threads),

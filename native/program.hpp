@@ -234,4 +234,14 @@ class Program {
   mutable std::vector<std::unique_ptr<Context>> idle_;
 };
 
+// Steps over small planes call these for every channel.
+inline float* Run::value(int number, ptrdiff_t image) const {
+  const Program::Home& home = program.homes_[number];
+  return context.slots[home.slot] + home.offset + image * home.image;
+}
+
+inline uint8_t* Run::codes(int number, ptrdiff_t image) const {
+  return reinterpret_cast<uint8_t*>(value(number, image)) + program.lattice(number).margin();
+}
+
 }  // namespace prunus
