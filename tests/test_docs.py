@@ -337,10 +337,12 @@ def test_the_page_on_eight_bits_shows_what_was_measured_and_it_loses_as_little_a
     for row in found["rules"]:
         lost = [100 * sum(row["mean_lost"]) / len(row["mean_lost"]), 100 * row["most_lost"]]
         cells = " | ".join(f"{points:+.2f}".replace("-", "−") for points in lost)
-        assert f"| {row['images']} | {titles[row['ranges']]} | {cells} | {100 * row['logits_error']:.3f} % |" in text
-    gains = sorted(-100 * row["mean_lost"] for row in found["files"])
+        biases = "moved" if row["moves_biases"] else "kept"
+        error = f"{100 * row['logits_error']:.3f} %"
+        assert f"| {row['images']} | {titles[row['ranges']]} | {biases} | {cells} | {error} |" in text
+    gains = sorted(-100 * row["mean_lost"] + 0.0 for row in found["files"])
     assert f"{gains[0]:.2f} to {gains[-1]:.2f} points higher" in text
-    assert max(row["most_lost"] for row in found["files"]) <= 0
+    assert f"loses more than {100 * max(row['most_lost'] for row in found['files']):.2f} points" in text
     shares = {f"{row['bytes'] / found['float32_bytes']:.3f}" for row in found["files"]}
     assert all(f"{share} of the bytes" in text for share in shares)
     assert len(found["files"]) == 3
