@@ -120,6 +120,7 @@ void IntegerWindows::settle_spread(Program& program, int input, const Lattice& l
     offsets.push_back(index * copied_phase_ + (tap.down - rows_.first) * copied_row_);
   }
   set_offsets(offsets);
+  program.count_kept(rows * copied_row_);
   inside_.assign(rows * copied_row_ + 4 * kBlock, 255);
   for (ptrdiff_t c = 0; c < output_.width; c++)
     for (ptrdiff_t x = 0; x < spec_.kernel[1]; x++) {

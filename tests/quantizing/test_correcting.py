@@ -1,4 +1,4 @@
-"""Biases make up for what rounding moves, on every engine, and files do not grow."""
+"""Biases make up for what rounding moves, and files do not grow."""
 
 from dataclasses import replace
 
@@ -118,3 +118,17 @@ def test_large_values_are_corrected_with_fewer_images(monkeypatch: pytest.Monkey
     one = coder.corrected(images).shifts
     assert all(np.array_equal(one[key], shift) for key, shift in coder.corrected(first).shifts.items())
     assert any(not np.array_equal(one[key], shift) for key, shift in all_of_them.items())
+
+
+def test_the_same_operations_are_corrected_whichever_compute_with_integers() -> None:
+    coder, images = _coder(2)
+    corrected, possible = coder.corrected(images), possible_integers(coder.bundle)
+    assert corrected.shifts
+    for integers in (possible, possible[::2], ()):
+        split, coded = split_activations(coder.bundle, integers), corrected.coded(integers)
+        for now, origin in enumerate(split.origins):
+            for domain in coded.domains:
+                name = f"norm/{domain}/{now}.bias"
+                shift = None if origin.is_activation else corrected.shifts.get((domain, origin.number))
+                if shift is not None:
+                    np.testing.assert_array_equal(coded.arrays[name], split.bundle.arrays[name] + shift)

@@ -25,7 +25,8 @@ class Coder:
 
     Args:
         weights: kernels/, scale/ and head/ arrays.
-        shifts: what the biases of convolutions gain to make up for rounded weights and values.
+        shifts: what the biases of convolutions gain to make up for rounded weights and values, with everything in
+            integers that can be; operations in floats have rounded weights too.
     """
 
     bundle: Bundle

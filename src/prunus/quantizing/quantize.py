@@ -18,7 +18,7 @@ from prunus.quantizing.weights import WeightRule
 
 @dataclass(frozen=True)
 class Settings:
-    """The rules that choose codings; the defaults are those that lost least (benchmarks/int8_accuracy.py).
+    """The rules that choose codings; benchmarks/int8_accuracy.py compares them.
 
     Args:
         most_bytes: that the file may have; layers stay wide only as far as there is room.
