@@ -131,4 +131,6 @@ def test_the_same_operations_are_corrected_whichever_compute_with_integers() -> 
                 name = f"norm/{domain}/{now}.bias"
                 shift = None if origin.is_activation else corrected.shifts.get((domain, origin.number))
                 if shift is not None:
-                    np.testing.assert_array_equal(coded.arrays[name], split.bundle.arrays[name] + shift)
+                    np.testing.assert_array_equal(
+                        coded.arrays[name], split.bundle.arrays[name].astype(np.float32) + shift
+                    )
