@@ -16,14 +16,11 @@ from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.file import bundle_size
 from prunus.graph.operations import Conv
 from prunus.quantizing.coding import Coder
+from prunus.quantizing.codings import unwatched
 from prunus.quantizing.images import Loading
 from prunus.quantizing.judging import Judge, Losses, is_within, loses_no_more
 
 Thing = TypeVar("Thing", int, str)  # an operation or a layer
-
-
-def _unwatched(what: str, done: int, total: int) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Gate:
     coder: Coder
     judge: Judge
     most_bytes: int | None = None
-    watch: Loading = _unwatched
+    watch: Loading = unwatched
 
     def decide(self) -> Decision:
         """Return the bundle with the fewest operations in floats that loses little enough, or the one nearest to it."""
