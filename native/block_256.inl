@@ -35,6 +35,16 @@ struct Block {
     __m256i round(Real x) const { return _mm256_cvtps_epi32(_mm256_min_ps(high, x.v)); }
   };
 
+  // The sum of the codes of whole blocks; it fits 32 bits.
+  static int32_t total(const uint8_t* codes, ptrdiff_t count) {
+    __m128i sums = _mm_setzero_si128();
+    for (ptrdiff_t i = 0; i < count; i += kBlock) {
+      const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i));
+      sums = _mm_add_epi64(sums, _mm_sad_epu8(block, _mm_setzero_si128()));
+    }
+    return static_cast<int32_t>(_mm_cvtsi128_si64(sums) + _mm_extract_epi64(sums, 1));
+  }
+
   // Clamp and round; padding receives `zero`.
   static void store(const Real (&x)[2], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
     const __m256i words = _mm256_packs_epi32(limits.round(x[0]), limits.round(x[1]));

@@ -30,6 +30,19 @@ struct Block {
     __m512i round(Real x) const { return _mm512_cvtps_epi32(_mm512_min_ps(high, x.v)); }
   };
 
+  // The sum of the codes of whole blocks; it fits 32 bits.
+  static int32_t total(const uint8_t* codes, ptrdiff_t count) {
+    const __m128i none = _mm_setzero_si128();
+    __m512i many = _mm512_setzero_si512();
+    __m128i few = none;
+    ptrdiff_t i = 0;
+    for (; i + 64 <= count; i += 64)
+      many = _mm512_add_epi64(many, _mm512_sad_epu8(_mm512_loadu_si512(codes + i), _mm512_setzero_si512()));
+    for (; i < count; i += kBlock)
+      few = _mm_add_epi64(few, _mm_sad_epu8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i)), none));
+    return static_cast<int32_t>(_mm512_reduce_add_epi64(many) + _mm_cvtsi128_si64(few) + _mm_extract_epi64(few, 1));
+  }
+
   // Clamp and round; padding receives `zero`.
   static void store(const Real (&x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
     const __m128i codes = _mm512_cvtepi32_epi8(_mm512_max_epi32(limits.round(x[0]), _mm512_setzero_si512()));

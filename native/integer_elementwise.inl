@@ -55,11 +55,8 @@ static void dequantize(const uint8_t* from, float scale, float zero, float* to, 
 
 // The mean of codes minus `zero`, of whole blocks. Padding holds `zero` and adds nothing.
 static uint8_t mean(const uint8_t* codes, ptrdiff_t count, int32_t zero, float factor, float offset) {
-  int32_t sums[kBlock] = {}, total = 0;  // one sum for each place in a block, so that only the end adds across a vector
-  for (ptrdiff_t block = 0; block < count; block += kBlock)
-    for (int i = 0; i < kBlock; i++) sums[i] += codes[block + i];
-  for (int32_t sum : sums) total += sum;
-  return encode(static_cast<float>(total - static_cast<int32_t>(count) * zero) * factor + offset, 0.0f, 255.0f);
+  const int32_t total = Block::total(codes, count) - static_cast<int32_t>(count) * zero;
+  return encode(static_cast<float>(total) * factor + offset, 0.0f, 255.0f);
 }
 
 static float logit(const int8_t* weights, const uint8_t* codes, ptrdiff_t count, float multiplier, float offset) {

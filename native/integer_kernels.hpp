@@ -75,6 +75,7 @@ struct IntegerPointwise {
   uint8_t* interleaved;      // scratch: words x tile
   int blocks;                // of inputs
   int first_output, outputs, all_outputs;
+  const uint16_t* order;      // [block][all_outputs]: the output of each list
   const uint32_t* start;      // [block][all_outputs + 1]
   const uint16_t* inputs;     // per weight: its word of inputs
   const int32_t* weights;     // `group` weights each
@@ -127,9 +128,8 @@ struct IntegerKernels {
   // Make words of neighbouring codes, for every code or every second one. Codes outside the image, where `inside` has
   // bytes of 0 instead of 255, become `zero`. Null if a block's words are not in order.
   Spread spread;
-  // Interleave the planes at `group` offsets into words.
-  void (*interleave)(const uint8_t* planes, const ptrdiff_t* offsets, ptrdiff_t blocks, uint8_t* words);
-  void (*every_nth)(const uint8_t* from, ptrdiff_t step, ptrdiff_t count, uint8_t* to);
+  // Interleave the planes at `group` offsets into words, for every code or every second one.
+  void (*interleave)(const uint8_t* planes, const ptrdiff_t* offsets, int step, ptrdiff_t blocks, uint8_t* words);
   void (*elementwise)(const CodedElementwise&, ptrdiff_t first_block, ptrdiff_t last_block);
   void (*look_up)(const uint8_t* table, const uint8_t* from, uint8_t* to, ptrdiff_t count);
   void (*pool)(const CodedPooling&);

@@ -10,7 +10,6 @@
 static constexpr IntegerKernels make_integer_table() {
   return {Lanes::group, Lanes::offset, window_tile, Lanes::point_tile,
           direct,       depthwise,     pointwise,   in_order ? spread<Lanes> : nullptr,
-          interleave,   every_nth,     elementwise, look_up,
-          pool,         quantize,      dequantize,  mean,
-          logit};
+          interleave,   elementwise,   look_up,     pool,
+          quantize,     dequantize,    mean,        logit};
 }

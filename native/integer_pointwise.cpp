@@ -1,13 +1,23 @@
 #include "integer_pointwise.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace prunus {
 
 namespace {
 
 constexpr ptrdiff_t kFewWords = 8;           // shorter lists are not worth their overhead
+constexpr int kPartsPerThread = 8;           // of outputs: threads that finish early take over some of the others'
 constexpr ptrdiff_t kFewInterleaved = 2048;  // words times blocks: less is interleaved by every thread for itself
+
+void copy_every_nth(const uint8_t* from, ptrdiff_t step, ptrdiff_t count, uint8_t* to) {
+  if (step == 2) {  // a constant, so that the loop is vectorized
+    for (ptrdiff_t i = 0; i < count; i++) to[i] = from[2 * i];
+  } else {
+    for (ptrdiff_t i = 0; i < count; i++) to[i] = from[step * i];
+  }
+}
 
 }  // namespace
 
@@ -22,16 +32,18 @@ void IntegerPointwiseConvolution::prepare_runs(Program& program) {
                          program.lattice(inputs[0]).plane());
     }
   const Lattice& lattice = program.lattice(output);
-  row_ = (lattice.blocks() | 1) * (kBlock * ptrdiff_t{sizeof(int32_t)});  // odd, to spread words over the cache
+  // an odd number of blocks, to spread words over the cache; rows of strides are written a block past their end
+  row_ = ((lattice.blocks() + is_strided()) | 1) * (kBlock * ptrdiff_t{sizeof(int32_t)});
   if (is_strided() || program.threads() > 1) {
     std::vector<ptrdiff_t> recipe{1, inputs[0], layer_.window.stride[0], layer_.window.stride[1], row_};
     recipe.insert(recipe.end(), words_->first.begin(), words_->first.end());
     copy_ = program.add_copy(recipe, words_->count() * row_);
   }
+  const int unit = division(program).unit;
   lists_.resize(domains_.size());
   for (int domain = 0; domain < program.domains(); domain++)
     if (program.reserve_copies(num_words(domain) * 3 / 2 + layer_.outputs, Program::kMostCopied))
-      lists_[domain] = make_lists(domain);
+      lists_[domain] = make_lists(domain, unit);
 }
 
 // Call visit(output, word, weights) for every word of inputs that the domain uses, by output.
@@ -66,31 +78,41 @@ ptrdiff_t IntegerPointwiseConvolution::num_words(int domain) const {
 }
 
 // Blocks of inputs keep the inputs of one tile in the L1 cache.
-IntegerPointwiseConvolution::Lists IntegerPointwiseConvolution::make_lists(int domain) const {
+IntegerPointwiseConvolution::Lists IntegerPointwiseConvolution::make_lists(int domain, int unit) const {
   const ptrdiff_t group_words = words_->group_words[1], count = num_words(domain);
   const ptrdiff_t near = kNearBytes / (kernels_.point_tile * kBlock * ptrdiff_t{sizeof(int32_t)});
   const ptrdiff_t fitting = (group_words + near - 1) / near, worthwhile = count / layer_.outputs / kFewWords;
-  const ptrdiff_t blocks = std::max<ptrdiff_t>(1, std::min(fitting, worthwhile)), starts = layer_.outputs + 1;
-  const auto block_of = [&](ptrdiff_t output, int word) {
+  const ptrdiff_t blocks = std::max<ptrdiff_t>(1, std::min(fitting, worthwhile)), outputs = layer_.outputs;
+  const auto list_of = [&](ptrdiff_t output, int word) {
     const ptrdiff_t group = output / layer_.group_outputs(), first = words_->group_words[group];
-    return (word - first) * blocks / (words_->group_words[group + 1] - first);
+    return (word - first) * blocks / (words_->group_words[group + 1] - first) * outputs + output;
   };
+  std::vector<uint32_t> lengths(blocks * outputs);  // of lists
+  for_each_word(domain, [&](ptrdiff_t o, int word, const int8_t*) { lengths[list_of(o, word)]++; });
   Lists lists;
   lists.blocks = static_cast<int>(blocks);
-  lists.start.assign(blocks * starts, 0);
-  for_each_word(domain,
-                [&](ptrdiff_t o, int word, const int8_t*) { lists.start[block_of(o, word) * starts + o + 1]++; });
+  lists.order.resize(blocks * outputs);
+  std::vector<uint32_t> next(blocks * outputs);  // where the next word of a list is written
+  uint32_t end = 0;
   for (ptrdiff_t block = 0; block < blocks; block++) {
-    uint32_t* start = lists.start.data() + block * starts;
-    if (block) start[0] = start[-1];
-    for (ptrdiff_t o = 0; o < layer_.outputs; o++) start[o + 1] += start[o];
+    uint16_t* order = lists.order.data() + block * outputs;
+    std::iota(order, order + outputs, uint16_t{0});
+    for (ptrdiff_t o = 0; o < outputs; o += unit)
+      std::stable_sort(order + o, order + std::min(o + unit, outputs),
+                       [of = lengths.data() + block * outputs](int a, int b) { return of[a] < of[b]; });
+    for (ptrdiff_t o = 0; o < outputs; o++) {
+      const ptrdiff_t list = block * outputs + order[o];
+      lists.start.push_back(end);
+      next[list] = end;
+      end += lengths[list];
+    }
+    lists.start.push_back(end);
   }
   lists.inputs.resize(count);
   lists.weights.resize(count);
-  std::vector<uint32_t> next = lists.start;
   const int in_order[kMaxGroup] = {0, 1, 2, 3};
   for_each_word(domain, [&](ptrdiff_t o, int word, const int8_t* weights) {
-    const uint32_t k = next[block_of(o, word) * starts + o]++;
+    const uint32_t k = next[list_of(o, word)]++;
     lists.inputs[k] = static_cast<uint16_t>(word);
     lists.weights[k] = packed(weights, in_order);
   });
@@ -99,23 +121,29 @@ IntegerPointwiseConvolution::Lists IntegerPointwiseConvolution::make_lists(int d
 
 // Inputs are interleaved tile by tile, just before they are used, if threads divide the planes, or if there are so few
 // that every thread can do it for its outputs. Otherwise threads share inputs that are interleaved before.
-void IntegerPointwiseConvolution::run(const Run& run) const {
-  const int threads = run.context.workers.threads();
-  const ptrdiff_t blocks = run.program.lattice(output).blocks();
+IntegerPointwiseConvolution::Division IntegerPointwiseConvolution::division(const Program& program) const {
+  const int threads = program.threads();
+  const ptrdiff_t blocks = program.lattice(output).blocks();
   const bool by_plane = threads == 1 || blocks > kCodes.few;
   const bool by_tile = !is_strided() && (by_plane || words_->count() * blocks < kFewInterleaved);
-  const int unit = !by_tile ? 4 : by_plane ? layer_.outputs : (layer_.outputs + threads - 1) / threads;
-  if (!by_tile) interleave(run);
+  const int parts = by_plane ? 1 : by_tile ? threads : threads * kPartsPerThread;
+  return {by_plane, by_tile, (layer_.outputs + parts - 1) / parts};
+}
+
+void IntegerPointwiseConvolution::run(const Run& run) const {
+  const Division division = this->division(run.program);
+  if (!division.by_tile) interleave(run);
   const Lists& kept = lists_[run.domain];
-  const Lists made = kept.blocks ? Lists{} : make_lists(run.domain);
+  const Lists made = kept.blocks ? Lists{} : make_lists(run.domain, division.unit);
   const Lists& lists = kept.blocks ? kept : made;
   const auto work = [&](const Piece& piece, int worker) {
     IntegerPointwise j = job(run, piece, lists, worker);
-    if (by_tile) interleave_tiles(run, piece.image, worker, j);
+    if (division.by_tile) interleave_tiles(run, piece.image, worker, j);
     kernels_.pointwise(j, piece.first_block, piece.last_block);
     run.fill_ring(output, piece);
   };
-  run.for_each_piece(blocks, layer_.outputs, work, unit, {kernels_.point_tile, kCodes.few});
+  run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, division.unit,
+                     {kernels_.point_tile, kCodes.few});
 }
 
 void IntegerPointwiseConvolution::interleave(const Run& run) const {
@@ -134,20 +162,27 @@ void IntegerPointwiseConvolution::interleave(const Run& run) const {
 void IntegerPointwiseConvolution::interleave_word(const Run& run, ptrdiff_t image, ptrdiff_t word,
                                                   AlignedBuffer& scratch, uint8_t* to) const {
   const Lattice &from = run.program.lattice(inputs[0]), &lattice = run.program.lattice(output);
-  const int first = words_->first[word], count = words_->first[word + 1] - first, *stride = layer_.window.stride;
+  const ptrdiff_t* planes_of = offsets_.data() + word * kMaxGroup;
   const uint8_t* planes = run.codes(inputs[0], image);
-  if (!is_strided()) return kernels_.interleave(planes, offsets_.data() + word * kMaxGroup, lattice.blocks(), to);
-  const ptrdiff_t plane = lattice.blocks() * kBlock;
-  scratch.grow(count * plane / static_cast<ptrdiff_t>(sizeof(float)));
-  uint8_t* strided = reinterpret_cast<uint8_t*>(scratch.data());
-  ptrdiff_t offsets[kMaxGroup] = {};
-  for (ptrdiff_t c = 0; c < count; c++) {
-    offsets[c] = c * plane;
+  if (!is_strided()) return kernels_.interleave(planes, planes_of, 1, lattice.blocks(), to);
+  const ptrdiff_t down = layer_.window.stride[0] * from.stride(), across = layer_.window.stride[1];
+  if (across == 2 && kernels_.spread) {  // words are in order: what a row writes past its end, the next overwrites
     for (ptrdiff_t row = 0; row < lattice.height; row++)
-      kernels_.every_nth(planes + (first + c) * from.plane() + row * stride[0] * from.stride(), stride[1],
-                         lattice.width, strided + c * plane + row * lattice.stride());
+      kernels_.interleave(planes + row * down, planes_of, 2, (lattice.width + kBlock - 1) / kBlock,
+                          to + 4 * row * lattice.stride());
+    return;
   }
-  kernels_.interleave(strided, offsets, lattice.blocks(), to);
+  const ptrdiff_t plane = lattice.blocks() * kBlock;
+  scratch.grow(kMaxGroup * plane / static_cast<ptrdiff_t>(sizeof(float)));
+  uint8_t* strided = reinterpret_cast<uint8_t*>(scratch.data());
+  ptrdiff_t offsets[kMaxGroup];
+  for (ptrdiff_t g = 0; g < kMaxGroup; g++) {
+    offsets[g] = g * plane;
+    for (ptrdiff_t row = 0; row < lattice.height; row++)
+      copy_every_nth(planes + planes_of[g] + row * down, across, lattice.width,
+                     strided + offsets[g] + row * lattice.stride());
+  }
+  kernels_.interleave(strided, offsets, 1, lattice.blocks(), to);
 }
 
 void IntegerPointwiseConvolution::interleave_tiles(const Run& run, ptrdiff_t image, int worker,
@@ -169,6 +204,7 @@ IntegerPointwise IntegerPointwiseConvolution::job(const Run& run, const Piece& p
   j.first_output = piece.first_channel;
   j.outputs = piece.last_channel - piece.first_channel;
   j.all_outputs = layer_.outputs;
+  j.order = lists.order.data();
   j.start = lists.start.data();
   j.inputs = lists.inputs.data();
   j.weights = lists.weights.data();

@@ -14,18 +14,28 @@ class IntegerPointwiseConvolution : public IntegerConvolution {
   void run(const Run& run) const override;
 
  private:
-  // What a domain uses: for each block of inputs and each output a list of words.
+  // What a domain uses: for each block of inputs and each output a list of words. The outputs of a unit are in the
+  // order of the lengths of their lists, so that the processor foresees where most lists end.
   struct Lists {
     int blocks = 0;
+    std::vector<uint16_t> order;  // [block][outputs]: an output for each list
     std::vector<uint32_t> start;  // [block][outputs + 1]
     std::vector<uint16_t> inputs;
     std::vector<int32_t> weights;
   };
 
+  // How a run divides its work: whether threads divide the planes, whether inputs are interleaved tile by tile, and how
+  // many outputs stay together.
+  struct Division {
+    bool by_plane, by_tile;
+    int unit;
+  };
+
+  Division division(const Program& program) const;
   bool is_strided() const { return layer_.window.stride[0] > 1 || layer_.window.stride[1] > 1; }
   void prepare_runs(Program& program) override;
   ptrdiff_t num_words(int domain) const;
-  Lists make_lists(int domain) const;
+  Lists make_lists(int domain, int unit) const;
   template <class Visit>
   void for_each_word(int domain, Visit visit) const;
   void interleave(const Run& run) const;

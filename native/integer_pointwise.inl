@@ -1,11 +1,18 @@
 // Sparse 1x1 convolutions over words of inputs, and the pass that makes these words.
 
-static void interleave(const uint8_t* planes, const ptrdiff_t* offsets, ptrdiff_t blocks, uint8_t* words) {
+template <int Step>
+static inline void interleave_blocks(const uint8_t* planes, const ptrdiff_t* offsets, ptrdiff_t blocks,
+                                     uint8_t* words) {
   for (ptrdiff_t position = 0; position < blocks * kBlock; position += kBlock) {
     Lanes x[kPerBlock];
-    Lanes::combine<1>(planes + position, offsets, x);
+    Lanes::combine<Step>(planes + Step * position, offsets, x);
     for (int i = 0; i < kPerBlock; i++) x[i].store_words(words + 4 * (position + i * Lanes::width));
   }
+}
+
+static void interleave(const uint8_t* planes, const ptrdiff_t* offsets, int step, ptrdiff_t blocks, uint8_t* words) {
+  const auto of_step = step == 1 ? interleave_blocks<1> : interleave_blocks<2>;
+  of_step(planes, offsets, blocks, words);
 }
 
 // The words of a tile, and the bytes from one to the next.
@@ -24,7 +31,7 @@ static inline Tile make_tile(const IntegerPointwise& j, ptrdiff_t position) {
       __builtin_prefetch(j.input + position + later[g]);
       if (B * kBlock >= kLine / 2) __builtin_prefetch(j.input + position + later[g] + B * kBlock - 1);
     }
-    interleave(j.input + position, j.offsets + word * kMaxGroup, B, j.interleaved + word * row);
+    interleave_blocks<1>(j.input + position, j.offsets + word * kMaxGroup, B, j.interleaved + word * row);
   }
   return {j.interleaved, row};
 }
@@ -65,22 +72,24 @@ static void pointwise_tile(const IntegerPointwise& job, ptrdiff_t position) {
   const Tile tile = make_tile<B>(j, position);
   for (int block = 0; block < j.blocks; block++) {
     const uint32_t* start = j.start + block * (ptrdiff_t{j.all_outputs} + 1) + j.first_output;
+    const uint16_t* order = j.order + block * ptrdiff_t{j.all_outputs} + j.first_output;
     uint32_t next = start[0];
-    for (ptrdiff_t o = 0; o < j.outputs; o++) {
-      int32_t* kept = j.sums + o * (B * kBlock);
+    for (ptrdiff_t i = 0; i < j.outputs; i++) {
+      const ptrdiff_t o = order[i];
+      int32_t* kept = j.sums + (o - j.first_output) * (B * kBlock);
       Lanes sums[n];
-      if (block + 1 == j.blocks) expect_output<B>(finisher.f, j.first_output + o + kAhead, position);
-      const int32_t first_sum = j.first_sums ? j.first_sums[j.first_output + o] : 0;
+      if (block + 1 == j.blocks && i + kAhead < j.outputs) expect_output<B>(finisher.f, order[i + kAhead], position);
+      const int32_t first_sum = j.first_sums ? j.first_sums[o] : 0;
 #pragma GCC unroll 16
-      for (int i = 0; i < n; i++) sums[i] = block ? Lanes::load(kept + i * Lanes::width) : Lanes::all(first_sum);
+      for (int v = 0; v < n; v++) sums[v] = block ? Lanes::load(kept + v * Lanes::width) : Lanes::all(first_sum);
       const uint32_t first = next;
-      next = start[o + 1];
+      next = start[i + 1];
       add_list<n>(j, tile, first, next, sums);
       if (block + 1 < j.blocks) {
 #pragma GCC unroll 16
-        for (int i = 0; i < n; i++) sums[i].store(kept + i * Lanes::width);
+        for (int v = 0; v < n; v++) sums[v].store(kept + v * Lanes::width);
       } else {
-        finish<B>(sums, finisher, j.first_output + o, position);
+        finish<B>(sums, finisher, o, position);
       }
     }
   }
@@ -97,12 +106,4 @@ static inline void pointwise_tile_of(ptrdiff_t blocks, const IntegerPointwise& j
 static void pointwise(const IntegerPointwise& j, ptrdiff_t first_block, ptrdiff_t last_block) {
   for_each_tile(first_block, last_block, Lanes::point_tile,
                 [&](ptrdiff_t blocks, ptrdiff_t position) { pointwise_tile_of(blocks, j, position); });
-}
-
-static void every_nth(const uint8_t* from, ptrdiff_t step, ptrdiff_t count, uint8_t* to) {
-  if (step == 2) {
-    for (ptrdiff_t i = 0; i < count; i++) to[i] = from[2 * i];
-  } else {
-    for (ptrdiff_t i = 0; i < count; i++) to[i] = from[step * i];
-  }
 }

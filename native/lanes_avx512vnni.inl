@@ -3,7 +3,7 @@
 struct Lanes {
   __m512i v;
   static constexpr int width = 16, group = 4, offset = 0;
-  static constexpr int max_words = 6, point_tile = 6;
+  static constexpr int max_words = 6, point_tile = 8;
   static constexpr int tile(int words) { return words <= 3 ? 8 : 4; }
 
   static Lanes all(int32_t x) { return {_mm512_set1_epi32(x)}; }

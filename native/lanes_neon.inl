@@ -90,6 +90,13 @@ struct Block {
     uint16x4_t round(Real x) const { return vqmovun_s32(vcvtnq_s32_f32(vminq_f32(x.v, high))); }
   };
 
+  // The sum of the codes of whole blocks; it fits 32 bits.
+  static int32_t total(const uint8_t* codes, ptrdiff_t count) {
+    uint32x4_t sums = vdupq_n_u32(0);
+    for (ptrdiff_t i = 0; i < count; i += kBlock) sums = vpadalq_u16(sums, vpaddlq_u8(vld1q_u8(codes + i)));
+    return static_cast<int32_t>(vaddvq_u32(sums));
+  }
+
   // Clamp and round; padding receives `zero`.
   static void store(const Real (&x)[4], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
     const uint16x8_t first = vcombine_u16(limits.round(x[0]), limits.round(x[1]));

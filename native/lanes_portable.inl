@@ -76,6 +76,13 @@ struct Block {
     Limits(float least, float most, uint8_t code) : low(Real::all(least)), high(Real::all(most)), zero(code) {}
   };
 
+  // The sum of the codes of whole blocks; it fits 32 bits.
+  static int32_t total(const uint8_t* codes, ptrdiff_t count) {
+    int32_t sum = 0;
+    for (ptrdiff_t i = 0; i < count; i++) sum += codes[i];
+    return sum;
+  }
+
   // Clamp and round; NaN becomes `low`, and padding receives `zero`.
   static void store(const Real (&x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
     const Real::Vector least = x[0].v > limits.low.v ? x[0].v : limits.low.v;

@@ -40,7 +40,7 @@ void PointwiseConvolution::compute_fours(const Run& run) const {
   const ptrdiff_t blocks = out.blocks(), tiles = (blocks + kFoursTile - 1) / kFoursTile;
   const ptrdiff_t chunks = fours_->layout().blocks();
   run.context.workers.for_each(run.images * tiles * chunks, [&](ptrdiff_t item, int worker) {
-    const ptrdiff_t image = item / chunks / tiles, tile = item / chunks % tiles, chunk = item % chunks;
+    const ptrdiff_t image = item / chunks / tiles, chunk = item / tiles % chunks, tile = item % tiles;
     const int first = static_cast<int>(chunk) * kFoursOutputs;
     AlignedBuffer& sums = run.context.scratch[worker].sums;
     sums.grow(kFoursOutputs * kFoursTile * kBlock);
@@ -55,9 +55,10 @@ void PointwiseConvolution::compute_fours(const Run& run) const {
     j.start = fours_->start(run.domain, chunk);
     j.list = fours_->list(run.domain);
     j.weights = weights_.as_float32();
-    if (tile == 0 && chunk + 1 < chunks) {  // later tiles find them in the cache
-      j.next = j.weights + first_weight_[chunk + 1];
-      j.next_floats = first_weight_[chunk + 2] - first_weight_[chunk + 1];
+    if (chunk + 1 < chunks) {  // a part with every tile
+      const ptrdiff_t all = first_weight_[chunk + 2] - first_weight_[chunk + 1];
+      j.next = j.weights + first_weight_[chunk + 1] + all * tile / tiles;
+      j.next_floats = all / tiles;
     }
     j.outputs = std::min(kFoursOutputs, spec_.outputs - first);
     j.output = run.value(output, image) + first * out.plane();
