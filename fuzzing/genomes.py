@@ -143,7 +143,9 @@ def header_of(genome: Genome) -> FileHeader:
     if genome.dtype == "int8" and genome.has_integers:
         roles = ("scale", "bias") if names else ()
         operations, shapes = bare.manifest.graph, bare.manifest.shapes
-        integers = (n for n, op in enumerate(operations) if can_be_integer(op, roles, shapes[op.inputs[0]]))
+        integers = (
+            n for n, op in enumerate(operations) if can_be_integer(op, roles, [shapes[value] for value in op.inputs])
+        )
         update["manifest"] = bare.manifest.with_graph(operations, tuple(integers))
     return bare.model_copy(update=update)
 

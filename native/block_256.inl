@@ -9,6 +9,12 @@ struct Real {
   friend Real operator+(Real a, Real b) { return {_mm256_add_ps(a.v, b.v)}; }
   friend Real operator-(Real a, Real b) { return {_mm256_sub_ps(a.v, b.v)}; }
   friend Real operator*(Real a, Real b) { return {_mm256_mul_ps(a.v, b.v)}; }
+  friend Real operator/(Real a, Real b) { return {_mm256_div_ps(a.v, b.v)}; }
+  static Real max(Real a, Real b) { return {_mm256_max_ps(a.v, b.v)}; }
+  static Real load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  void store(float* p) const { _mm256_storeu_ps(p, v); }
+  static Real of_bits(Lanes x) { return {_mm256_castsi256_ps(x.v)}; }
+  Lanes bits() const { return {_mm256_castps_si256(v)}; }
 };
 
 struct Block {
@@ -54,12 +60,13 @@ struct Block {
                      _mm_blendv_epi8(limits.zero, _mm_max_epu8(codes, limits.low), mask));
   }
 
-  // Look up the codes of a multiple of 64; return how many. A shuffle looks up the codes of one sixteenth of the table.
-  // All others have their highest bit set after 112 was added with saturation, and it gives 0 for them.
+  // Look up the codes of a multiple of `looked_up`; return how many. A shuffle looks up the codes of one sixteenth of
+  // the table. All others have their highest bit set after 112 was added with saturation, and it gives 0 for them.
+  static constexpr ptrdiff_t looked_up = 64;
   static ptrdiff_t look_up(const uint8_t* table, const uint8_t* from, uint8_t* to, ptrdiff_t count) {
     const __m256i shift = _mm256_set1_epi8(112), sixteen = _mm256_set1_epi8(16);
     ptrdiff_t i = 0;
-    for (; i + 64 <= count; i += 64) {
+    for (; i + looked_up <= count; i += looked_up) {
       __m256i codes[2], found[2];
       for (int n = 0; n < 2; n++) {
         codes[n] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32 * n));

@@ -9,6 +9,12 @@ struct Real {
   friend Real operator+(Real a, Real b) { return {_mm512_add_ps(a.v, b.v)}; }
   friend Real operator-(Real a, Real b) { return {_mm512_sub_ps(a.v, b.v)}; }
   friend Real operator*(Real a, Real b) { return {_mm512_mul_ps(a.v, b.v)}; }
+  friend Real operator/(Real a, Real b) { return {_mm512_div_ps(a.v, b.v)}; }
+  static Real max(Real a, Real b) { return {_mm512_max_ps(a.v, b.v)}; }
+  static Real load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  void store(float* p) const { _mm512_storeu_ps(p, v); }
+  static Real of_bits(Lanes x) { return {_mm512_castsi512_ps(x.v)}; }
+  Lanes bits() const { return {_mm512_castps_si512(v)}; }
 };
 
 struct Block {
@@ -73,20 +79,23 @@ struct Block {
     }
   }
 
-  // Look up the codes of a multiple of 64; return how many. As in block_256.inl.
+  // Look up the codes of a multiple of `looked_up`; return how many. Each pair of entries is a word of 16 bits: two
+  // instructions find the words of half the table each, and the lowest bit of a code says which entry of its word
+  // counts.
+  static constexpr ptrdiff_t looked_up = 32;
   static ptrdiff_t look_up(const uint8_t* table, const uint8_t* from, uint8_t* to, ptrdiff_t count) {
-    const __m512i shift = _mm512_set1_epi8(112), sixteen = _mm512_set1_epi8(16);
+    __m512i entries[4];
+    for (int part = 0; part < 4; part++) entries[part] = _mm512_loadu_si512(table + 64 * part);
+    const __m512i one = _mm512_set1_epi16(1), half = _mm512_set1_epi16(128);
     ptrdiff_t i = 0;
-    for (; i + 64 <= count; i += 64) {
-      __m512i codes = _mm512_loadu_si512(from + i), found = _mm512_setzero_si512();
-#pragma GCC unroll 16
-      for (int part = 0; part < 16; part++) {
-        const __m512i entries =
-            _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table + 16 * part)));
-        found = _mm512_or_si512(found, _mm512_shuffle_epi8(entries, _mm512_adds_epu8(codes, shift)));
-        codes = _mm512_sub_epi8(codes, sixteen);
-      }
-      _mm512_storeu_si512(to + i, found);
+    for (; i + looked_up <= count; i += looked_up) {
+      const __m512i codes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
+      const __m512i words = _mm512_srli_epi16(codes, 1);
+      const __m512i low = _mm512_permutex2var_epi16(entries[0], words, entries[1]);
+      const __m512i high = _mm512_permutex2var_epi16(entries[2], words, entries[3]);
+      const __m512i found = _mm512_mask_mov_epi16(low, _mm512_test_epi16_mask(codes, half), high);
+      const __m512i shift = _mm512_slli_epi16(_mm512_and_si512(codes, one), 3);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm512_cvtepi16_epi8(_mm512_srlv_epi16(found, shift)));
     }
     return i;
   }

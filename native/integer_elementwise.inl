@@ -25,7 +25,11 @@ static void elementwise(const CodedElementwise& j, ptrdiff_t first_block, ptrdif
 }
 
 static void look_up(const uint8_t* table, const uint8_t* from, uint8_t* to, ptrdiff_t count) {
-  ptrdiff_t i = Block::look_up(table, from, to, count);  // most of them
+  ptrdiff_t i = Block::look_up(table, from, to, count);
+  if (i > 0 && i < count) {  // the last ones together with some that were looked up before
+    i = count - Block::looked_up;
+    i += Block::look_up(table, from + i, to + i, Block::looked_up);
+  }
   for (; i < count; i++) to[i] = table[from[i]];
 }
 

@@ -114,6 +114,23 @@ struct CodedPooling {
   ptrdiff_t length;  // the number of these columns
 };
 
+// Attention of one head over codes. The pixels of every plane are in one row, and planes have whole blocks.
+struct IntegerAttention {
+  const uint8_t *q, *k, *v;
+  ptrdiff_t q_plane, k_plane, v_plane;
+  int queries, keys, dim, width;
+  int32_t q_zero, v_zero;
+  float multiplier, factor;
+  const float *bias, *borders;  // [key][row], one number per query; or null
+  ptrdiff_t row;
+  const uint8_t* pixels;  // of the output: padding receives `zero`
+  uint8_t zero;
+  uint8_t* output;
+  ptrdiff_t output_plane;
+  void* scratch;
+};
+constexpr ptrdiff_t kAttentionMost = 2;  // blocks of queries that are computed together
+
 using Spread = void (*)(const uint8_t* from, int step, ptrdiff_t blocks, const uint8_t* inside, uint8_t zero,
                         uint8_t* words);
 
@@ -130,7 +147,9 @@ struct IntegerKernels {
   Spread spread;
   // Interleave the planes at `group` offsets into words, for every code or every second one.
   void (*interleave)(const uint8_t* planes, const ptrdiff_t* offsets, int step, ptrdiff_t blocks, uint8_t* words);
+  void (*attention)(const IntegerAttention&);
   void (*elementwise)(const CodedElementwise&, ptrdiff_t first_block, ptrdiff_t last_block);
+  // `to` does not overlap with `from`.
   void (*look_up)(const uint8_t* table, const uint8_t* from, uint8_t* to, ptrdiff_t count);
   void (*pool)(const CodedPooling&);
   void (*quantize)(const float* from, float inverse_scale, float zero, uint8_t* to, ptrdiff_t count);

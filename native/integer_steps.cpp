@@ -10,25 +10,6 @@ namespace {
 
 constexpr ptrdiff_t kMostSummed = INT32_MAX / 255;  // codes whose sum fits 32 bits
 
-Piece whole_plane(ptrdiff_t image, ptrdiff_t channel, const Lattice& lattice) {
-  const int c = static_cast<int>(channel);
-  return {image, 0, lattice.blocks(), c, c + 1};
-}
-
-// Give the padding of one plane the code of zero, after its pixels were written.
-void fill_padding(const Run& run, int value, ptrdiff_t image, ptrdiff_t channel) {
-  const Lattice& lattice = run.program.lattice(value);
-  const uint8_t zero = run.program.zero(value, run.domain);
-  uint8_t* plane = run.codes(value, image) + channel * lattice.plane();
-  uint8_t* end = plane + lattice.width;  // of a row; most paddings are a single column, not worth a call
-  for (ptrdiff_t row = 0; lattice.side && row + 1 < lattice.height; row++, end += lattice.stride()) {
-    end[0] = zero;
-    if (lattice.side > 1) std::memset(end, zero, lattice.side);
-  }
-  std::memset(plane + lattice.positions(), zero, lattice.blocks() * kBlock - lattice.positions());
-  run.fill_ring(value, whole_plane(image, channel, lattice));
-}
-
 // Compute a step code by code; complete(j, image, channel) sets what differs between steps.
 template <class Complete>
 void run_elementwise(const Run& run, const Step& step, const Limits& limits, Complete complete) {
@@ -62,7 +43,7 @@ void QuantizeStep::run(const Run& run) const {
     for (ptrdiff_t row = 0; row < shape.height; row++)
       run.program.integers().quantize(from + row * shape.width, inverse_scales_[run.domain], zero,
                                       plane + row * to.stride(), shape.width);
-    fill_padding(run, output, image, c);
+    run.fill_padding(output, image, c);
   });
 }
 
@@ -93,7 +74,7 @@ void TableStep::run(const Run& run) const {
   run.for_each_channel(run.program.shape(output).channels, [&](ptrdiff_t image, ptrdiff_t c) {
     run.program.integers().look_up(tables_[run.domain], run.codes(inputs[0], image) + c * lattice.plane(),
                                    run.codes(output, image) + c * lattice.plane(), lattice.positions());
-    fill_padding(run, output, image, c);
+    run.fill_padding(output, image, c);
   });
 }
 
@@ -144,7 +125,7 @@ void CodedJoinStep::run(const Run& run) const {
         std::memcpy(to, from, lattice.positions());
       }
     }
-    fill_padding(run, output, image, c);
+    run.fill_padding(output, image, c);
   });
 }
 
@@ -202,7 +183,7 @@ void CodedPoolStep::run(const Run& run) const {
       j.scratch = sums.data();
       j.length = length_;
       run.program.integers().pool(j);
-      fill_padding(run, output, piece.image, c);
+      run.fill_padding(output, piece.image, c);
     }
   });
 }

@@ -14,6 +14,12 @@ struct Lanes {
   static Lanes load(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
   void store(int32_t* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
   friend Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_epi32(a.v, b.v)}; }
+  friend Lanes operator*(Lanes a, Lanes b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
+  friend Lanes operator&(Lanes a, Lanes b) { return {_mm256_and_si256(a.v, b.v)}; }
+  template <int Bits>
+  Lanes shifted() const {
+    return {_mm256_slli_epi32(v, Bits)};
+  }
 
   // Sixteen codes as 16-bit numbers.
   template <int Step>
@@ -29,6 +35,10 @@ struct Lanes {
   }
   static Lanes words(const uint8_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
   void store_words(uint8_t* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
+  // Of words of codes: the same minus 128, as weights.
+  Lanes as_weights() const { return {_mm256_sub_epi16(v, _mm256_set1_epi16(128))}; }
+  // Put the codes of neighbouring words into one: those of the first lowest.
+  static Lanes packed(const Lanes (&x)[2]) { return {_mm256_or_si256(x[0].v, _mm256_slli_epi32(x[1].v, 16))}; }
 
   using Weights = __m256i;
   static Weights weights(const int32_t* word) { return _mm256_set1_epi32(*word); }

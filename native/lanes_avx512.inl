@@ -11,6 +11,12 @@ struct Lanes {
   static Lanes load(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
   void store(int32_t* p) const { _mm512_storeu_si512(p, v); }
   friend Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_epi32(a.v, b.v)}; }
+  friend Lanes operator*(Lanes a, Lanes b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+  friend Lanes operator&(Lanes a, Lanes b) { return {_mm512_and_si512(a.v, b.v)}; }
+  template <int Bits>
+  Lanes shifted() const {
+    return {_mm512_slli_epi32(v, Bits)};
+  }
 
   template <int Step>
   static __m512i codes(const uint8_t* p) {
@@ -24,6 +30,10 @@ struct Lanes {
   }
   static Lanes words(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
   void store_words(uint8_t* p) const { _mm512_storeu_si512(p, v); }
+  // Of words of codes: the same minus 128, as weights.
+  Lanes as_weights() const { return {_mm512_sub_epi16(v, _mm512_set1_epi16(128))}; }
+  // Put the codes of neighbouring words into one: those of the first lowest.
+  static Lanes packed(const Lanes (&x)[2]) { return {_mm512_or_si512(x[0].v, _mm512_slli_epi32(x[1].v, 16))}; }
 
   using Weights = __m512i;
   static Weights weights(const int32_t* word) { return _mm512_set1_epi32(*word); }

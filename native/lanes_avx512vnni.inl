@@ -10,6 +10,12 @@ struct Lanes {
   static Lanes load(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
   void store(int32_t* p) const { _mm512_storeu_si512(p, v); }
   friend Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_epi32(a.v, b.v)}; }
+  friend Lanes operator*(Lanes a, Lanes b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+  friend Lanes operator&(Lanes a, Lanes b) { return {_mm512_and_si512(a.v, b.v)}; }
+  template <int Bits>
+  Lanes shifted() const {
+    return {_mm512_slli_epi32(v, Bits)};
+  }
 
   template <int Step>
   static __m512i codes(const uint8_t* p) {
@@ -44,6 +50,14 @@ struct Lanes {
     return {_mm512_ternarylogic_epi32(mask.v, v, others.v, choose)};
   }
   void store_words(uint8_t* p) const { _mm512_storeu_si512(p, v); }
+  // Of words of codes: the same minus 128, as weights.
+  Lanes as_weights() const { return {_mm512_xor_si512(v, _mm512_set1_epi8(-128))}; }
+  // Put the codes of neighbouring words into one: those of the first lowest.
+  static Lanes packed(const Lanes (&x)[4]) {
+    const __m512i low = _mm512_or_si512(x[0].v, _mm512_slli_epi32(x[1].v, 8));
+    const __m512i high = _mm512_or_si512(x[2].v, _mm512_slli_epi32(x[3].v, 8));
+    return {_mm512_or_si512(low, _mm512_slli_epi32(high, 16))};
+  }
 
   using Weights = __m512i;
   static Weights weights(const int32_t* word) { return _mm512_set1_epi32(*word); }

@@ -12,6 +12,12 @@ struct Lanes {
   static Lanes load(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
   void store(int32_t* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
   friend Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_epi32(a.v, b.v)}; }
+  friend Lanes operator*(Lanes a, Lanes b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
+  friend Lanes operator&(Lanes a, Lanes b) { return {_mm256_and_si256(a.v, b.v)}; }
+  template <int Bits>
+  Lanes shifted() const {
+    return {_mm256_slli_epi32(v, Bits)};
+  }
 
   template <int Step>
   static __m128i codes(const uint8_t* p) {
@@ -47,6 +53,14 @@ struct Lanes {
   }
   static Lanes words(const uint8_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
   void store_words(uint8_t* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
+  // Of words of codes: the same minus 128, as weights.
+  Lanes as_weights() const { return {_mm256_xor_si256(v, _mm256_set1_epi8(-128))}; }
+  // Put the codes of neighbouring words into one: those of the first lowest.
+  static Lanes packed(const Lanes (&x)[4]) {
+    const __m256i low = _mm256_or_si256(x[0].v, _mm256_slli_epi32(x[1].v, 8));
+    const __m256i high = _mm256_or_si256(x[2].v, _mm256_slli_epi32(x[3].v, 8));
+    return {_mm256_or_si256(low, _mm256_slli_epi32(high, 16))};
+  }
 
   using Weights = __m256i;
   static Weights weights(const int32_t* word) { return _mm256_set1_epi32(*word); }

@@ -11,6 +11,12 @@ struct Lanes {
   static Lanes load(const int32_t* p) { return {vld1q_s32(p)}; }
   void store(int32_t* p) const { vst1q_s32(p, v); }
   friend Lanes operator+(Lanes a, Lanes b) { return {vaddq_s32(a.v, b.v)}; }
+  friend Lanes operator*(Lanes a, Lanes b) { return {vmulq_s32(a.v, b.v)}; }
+  friend Lanes operator&(Lanes a, Lanes b) { return {vandq_s32(a.v, b.v)}; }
+  template <int Bits>
+  Lanes shifted() const {
+    return {vshlq_n_s32(v, Bits)};
+  }
 
   static Lanes minus_offset(uint8x16_t codes) { return {vreinterpretq_s32_u8(veorq_u8(codes, vdupq_n_u8(128)))}; }
 
@@ -44,6 +50,13 @@ struct Lanes {
   }
   static Lanes words(const uint8_t* p) { return {vreinterpretq_s32_u8(vld1q_u8(p))}; }
   void store_words(uint8_t* p) const { vst1q_u8(p, vreinterpretq_u8_s32(v)); }
+  // Of words of codes, which are stored minus 128: the same, as weights.
+  Lanes as_weights() const { return *this; }
+  // Put the codes of neighbouring words into one: those of the first lowest.
+  static Lanes packed(const Lanes (&x)[4]) {
+    const int32x4_t low = vorrq_s32(x[0].v, vshlq_n_s32(x[1].v, 8)), high = vorrq_s32(x[2].v, vshlq_n_s32(x[3].v, 8));
+    return minus_offset(vreinterpretq_u8_s32(vorrq_s32(low, vshlq_n_s32(high, 16))));
+  }
 
   using Weights = int8x16_t;
   static Weights weights(const int32_t* word) { return vreinterpretq_s8_s32(vdupq_n_s32(*word)); }
@@ -66,6 +79,12 @@ struct Real {
   friend Real operator+(Real a, Real b) { return {vaddq_f32(a.v, b.v)}; }
   friend Real operator-(Real a, Real b) { return {vsubq_f32(a.v, b.v)}; }
   friend Real operator*(Real a, Real b) { return {vmulq_f32(a.v, b.v)}; }
+  friend Real operator/(Real a, Real b) { return {vdivq_f32(a.v, b.v)}; }
+  static Real max(Real a, Real b) { return {vmaxq_f32(a.v, b.v)}; }
+  static Real load(const float* p) { return {vld1q_f32(p)}; }
+  void store(float* p) const { vst1q_f32(p, v); }
+  static Real of_bits(Lanes x) { return {vreinterpretq_f32_s32(x.v)}; }
+  Lanes bits() const { return {vreinterpretq_s32_f32(v)}; }
 };
 
 struct Block {
@@ -105,12 +124,14 @@ struct Block {
     vst1q_u8(to, vbslq_u8(vld1q_u8(pixels), codes, limits.zero));
   }
 
-  // Look up the codes of a multiple of 16; return how many. Each instruction looks up those of a quarter of the table.
+  // Look up the codes of a multiple of `looked_up`; return how many. Each instruction looks up those of a quarter of
+  // the table.
+  static constexpr ptrdiff_t looked_up = 16;
   static ptrdiff_t look_up(const uint8_t* table, const uint8_t* from, uint8_t* to, ptrdiff_t count) {
     uint8x16x4_t quarters[4];
     for (int part = 0; part < 4; part++) quarters[part] = vld1q_u8_x4(table + 64 * part);
     ptrdiff_t i = 0;
-    for (; i + 16 <= count; i += 16) {
+    for (; i + looked_up <= count; i += looked_up) {
       uint8x16_t codes = vld1q_u8(from + i), found = vqtbl4q_u8(quarters[0], codes);
       for (int part = 1; part < 4; part++) {
         codes = vsubq_u8(codes, vdupq_n_u8(64));

@@ -12,6 +12,12 @@ struct Lanes {
   static Lanes load(const int32_t* p) { return words(reinterpret_cast<const uint8_t*>(p)); }
   void store(int32_t* p) const { std::memcpy(p, &v, sizeof v); }
   friend Lanes operator+(Lanes a, Lanes b) { return {a.v + b.v}; }
+  friend Lanes operator*(Lanes a, Lanes b) { return {a.v * b.v}; }
+  friend Lanes operator&(Lanes a, Lanes b) { return {a.v & b.v}; }
+  template <int Bits>
+  Lanes shifted() const {
+    return {v << Bits};
+  }
 
   // Read a block: one lane per position, with the codes at p + offset for four offsets, or at four neighbours.
   template <int Step>
@@ -35,6 +41,10 @@ struct Lanes {
   // Keep the bytes where a mask has ones; take those of others elsewhere.
   Lanes where(Lanes mask, Lanes others) const { return {(v & mask.v) | (others.v & ~mask.v)}; }
   void store_words(uint8_t* p) const { std::memcpy(p, &v, sizeof v); }
+  // Of words of codes: the same minus 128, as weights.
+  Lanes as_weights() const { return {v ^ static_cast<int32_t>(0x80808080u)}; }
+  // Put the codes of neighbouring words into one: those of the first lowest.
+  static Lanes packed(const Lanes (&x)[4]) { return {x[0].v | x[1].v << 8 | x[2].v << 16 | x[3].v << 24}; }
 
   struct Weights {
     int8_t w[4];
@@ -59,11 +69,22 @@ struct Real {
   friend Real operator+(Real a, Real b) { return {a.v + b.v}; }
   friend Real operator-(Real a, Real b) { return {a.v - b.v}; }
   friend Real operator*(Real a, Real b) { return {a.v * b.v}; }
+  friend Real operator/(Real a, Real b) { return {a.v / b.v}; }
+  static Real max(Real a, Real b) { return {a.v > b.v ? a.v : b.v}; }
+  static Real load(const float* p) {
+    Real r;
+    std::memcpy(&r.v, p, sizeof r.v);
+    return r;
+  }
+  void store(float* p) const { std::memcpy(p, &v, sizeof v); }
+  static Real of_bits(Lanes x) { return {reinterpret_cast<Vector>(x.v)}; }
+  Lanes bits() const { return {reinterpret_cast<Lanes::Vector>(v)}; }
 };
 
 // Sixteen codes as floats, and back.
 struct Block {
-  // Look up the codes of a multiple of some number; return how many.
+  // Look up the codes of a multiple of `looked_up`; return how many.
+  static constexpr ptrdiff_t looked_up = 1;
   static ptrdiff_t look_up(const uint8_t*, const uint8_t*, uint8_t*, ptrdiff_t) { return 0; }
   static void load(const uint8_t* p, Real (&x)[1]) {
     for (int i = 0; i < 16; i++) x[0].v[i] = p[i];

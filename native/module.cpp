@@ -81,6 +81,8 @@ NB_MODULE(_native, m) {
       .def("add_rearrange", &NativeProgram::add_rearrange, "source"_a, "sizes"_a, "strides"_a, "offset"_a)
       .def("add_attention", &NativeProgram::add_attention, "inputs"_a, "heads"_a, "dims"_a, "first"_a, "step"_a,
            "scale"_a, "apart"_a, "windows"_a, "regions"_a, "biases"_a)
+      .def("add_integer_attention", &NativeProgram::add_integer_attention, "inputs"_a, "heads"_a, "dims"_a, "first"_a,
+           "step"_a, "apart"_a, "windows"_a, "regions"_a, "zeros"_a, "factors"_a, "biases"_a)
       .def("set_head", &NativeProgram::set_head, "domain"_a, "weight"_a, "bias"_a)
       .def("finish", &NativeProgram::finish)
       .def("run", &NativeProgram::run, "images"_a, "domain"_a, "logits"_a)

@@ -9,6 +9,7 @@
 
 #include "arrays.hpp"
 #include "convolution.hpp"
+#include "integer_attention.hpp"
 #include "integer_convolution.hpp"
 #include "integer_steps.hpp"
 #include "steps.hpp"
@@ -69,6 +70,12 @@ class NativeProgram {
   void add_integer_pool(int input, const WindowSpec& window, bool is_max, bool count_pads,
                         const std::vector<int>& zeros, const std::vector<std::tuple<double, float>>& factors);
   void add_integer_mean(int input, const std::vector<int>& zeros, const std::vector<std::tuple<float, float>>& factors);
+  void add_integer_attention(std::vector<int> inputs, int heads, std::array<int, 2> dims, std::array<int, 3> first,
+                             std::array<int, 3> step, float apart, const std::vector<std::vector<int>>& windows,
+                             const std::vector<std::vector<int>>& regions,
+                             const std::vector<std::tuple<int, int, int>>& zeros,
+                             const std::vector<std::tuple<float, float>>& factors,
+                             const std::vector<OptionalFloats>& biases);
   void set_integer_head(int domain, const Array<int8_t>& weight, const Array<float>& multipliers,
                         const Array<float>& offsets);
 
@@ -96,6 +103,11 @@ class NativeProgram {
                     size_t num_weights) const;
   void set_scales(ScaledStep& step, int input, const std::vector<OptionalFloats>& scales,
                   const std::vector<OptionalFloats>& biases);
+  AttentionLayout attention_layout(const std::vector<int>& inputs, int heads, std::array<int, 2> dims,
+                                   std::array<int, 3> first, std::array<int, 3> step, float scale, float apart,
+                                   const std::vector<std::vector<int>>& windows,
+                                   const std::vector<std::vector<int>>& regions) const;
+  void expect_biases(const AttentionLayout& layout, const std::vector<OptionalFloats>& biases);
   const Shape& input_shape(int value) const;  // of a value that exists already
   const Shape& output_shape() const;          // of the value that the next step makes
   void expect_domains(size_t count) const;

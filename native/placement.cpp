@@ -26,6 +26,20 @@ void Run::fill_ring(int number, const Piece& piece) const {
     }
 }
 
+void Run::fill_padding(int number, ptrdiff_t image, ptrdiff_t channel) const {
+  const Lattice& lattice = program.lattice(number);
+  const uint8_t zero = program.zero(number, domain);
+  uint8_t* plane = codes(number, image) + channel * lattice.plane();
+  uint8_t* end = plane + lattice.width;  // of a row; most paddings are a single column, not worth a call
+  for (ptrdiff_t row = 0; lattice.side && row + 1 < lattice.height; row++, end += lattice.stride()) {
+    end[0] = zero;
+    if (lattice.side > 1) std::memset(end, zero, lattice.side);
+  }
+  std::memset(plane + lattice.positions(), zero, lattice.blocks() * kBlock - lattice.positions());
+  const int first = static_cast<int>(channel);
+  fill_ring(number, {image, 0, lattice.blocks(), first, first + 1});
+}
+
 void Program::set_zeros(int value, std::vector<uint8_t> zeros) {
   zeros_.at(value) = std::move(zeros);
   Lattice& lattice = lattices_[{shapes_[value].height, shapes_[value].width}];

@@ -88,6 +88,8 @@ struct Run {
   uint8_t* codes(int number, ptrdiff_t image) const;  // position 0 of the first channel of a coded value
   // Fill the padding above and below the channels of a piece of a coded value.
   void fill_ring(int number, const Piece& piece) const;
+  // Give all padding of one plane the code of zero, after its pixels were written.
+  void fill_padding(int number, ptrdiff_t image, ptrdiff_t channel) const;
 
   // Call work(piece, worker) for all pieces of planes with `blocks` blocks.
   template <class Work>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace prunus {
 
@@ -86,64 +87,59 @@ void RearrangeStep::run(const Run& run) const {
   });
 }
 
-AttentionStep::AttentionStep(const AttentionSpec& spec, const Shape& q, const Shape& k, int domains,
-                             std::vector<int> windows, const std::vector<uint8_t>& regions, int window_pixels)
-    : spec_(spec),
-      queries_(windows.empty() ? static_cast<int>(q.pixels()) : window_pixels),
-      keys_(windows.empty() ? static_cast<int>(k.pixels()) : window_pixels),
-      windows_(std::move(windows)),
-      bias_(domains) {
-  for (int pixel : windows_)
-    if (pixel < 0 || pixel >= q.pixels() || pixel >= k.pixels())
-      throw std::invalid_argument("a window leaves the image");
-  if (spec_.apart == 0.0f) return;
-  for (size_t first = 0; first < regions.size(); first += queries_) {
+AttentionStep::AttentionStep(AttentionLayout layout, int domains) : layout_(std::move(layout)), bias_(domains) {
+  if (layout_.spec.apart == 0.0f) return;
+  const std::vector<uint8_t>& regions = layout_.regions;
+  for (size_t first = 0; first < regions.size(); first += layout_.queries) {
     regions_.emplace_back(padded());
-    std::copy_n(regions.begin() + static_cast<ptrdiff_t>(first), queries_, regions_.back().data());
+    std::copy_n(regions.begin() + static_cast<ptrdiff_t>(first), layout_.queries, regions_.back().data());
   }
 }
 
 void AttentionStep::set_domain(int domain, const float* bias) {
   if (!bias) return;
+  const int heads = layout_.spec.heads, queries = layout_.queries, keys = layout_.keys;
   AlignedBuffer& room = bias_.at(domain);
-  room.grow(spec_.heads * keys_ * padded());
-  for (ptrdiff_t head = 0; head < spec_.heads; head++)
-    for (ptrdiff_t query = 0; query < queries_; query++)
-      for (ptrdiff_t key = 0; key < keys_; key++)
-        room.data()[(head * keys_ + key) * padded() + query] = bias[(head * queries_ + query) * keys_ + key];
+  room.grow(heads * keys * padded());
+  for (ptrdiff_t head = 0; head < heads; head++)
+    for (ptrdiff_t query = 0; query < queries; query++)
+      for (ptrdiff_t key = 0; key < keys; key++)
+        room.data()[(head * keys + key) * padded() + query] = bias[(head * queries + query) * keys + key];
 }
 
 void AttentionStep::run(const Run& run) const {
-  const ptrdiff_t windows = windows_.empty() ? 1 : static_cast<ptrdiff_t>(windows_.size()) / queries_;
-  run.context.workers.for_each(run.images * windows * spec_.heads, [&](ptrdiff_t item, int worker) {
-    const int head = static_cast<int>(item % spec_.heads);
-    attend(run, item / spec_.heads / windows, item / spec_.heads % windows, head, worker);
+  const ptrdiff_t windows = layout_.num_windows(), heads = layout_.spec.heads;
+  run.context.workers.for_each(run.images * windows * heads, [&](ptrdiff_t item, int worker) {
+    attend(run, item / heads / windows, item / heads % windows, static_cast<int>(item % heads), worker);
   });
 }
 
 void AttentionStep::attend(const Run& run, ptrdiff_t image, ptrdiff_t window, int head, int worker) const {
+  const AttentionSpec& spec = layout_.spec;
+  const int queries = layout_.queries, keys = layout_.keys;
+  const bool has_windows = !layout_.windows.empty();
   AlignedBuffer& room = run.context.scratch[worker].kept;
-  const ptrdiff_t scores = static_cast<ptrdiff_t>(keys_) * kAttentionTile, gathered = windows_.empty() ? 0 : padded();
-  room.grow(scores + (2 * spec_.dim + 2 * spec_.width) * gathered);
-  const int dims[3] = {spec_.dim, spec_.dim, spec_.width};
-  const int* pixels = windows_.data() + window * queries_;
+  const ptrdiff_t scores = static_cast<ptrdiff_t>(keys) * kAttentionTile, gathered = has_windows ? padded() : 0;
+  room.grow(scores + (2 * spec.dim + 2 * spec.width) * gathered);
+  const int dims[3] = {spec.dim, spec.dim, spec.width};
+  const int* pixels = layout_.windows.data() + window * queries;
   const float* sources[3];
   ptrdiff_t planes[3];
   float* next = room.data() + scores;
   for (int part = 0; part < 3; part++) {
     const Shape& shape = run.program.shape(inputs[part]);
-    const ptrdiff_t first = spec_.first[part] + static_cast<ptrdiff_t>(head) * spec_.step[part];
+    const ptrdiff_t first = spec.first[part] + static_cast<ptrdiff_t>(head) * spec.step[part];
     sources[part] = run.value(inputs[part], image) + first * shape.plane();
     planes[part] = shape.plane();
-    if (windows_.empty()) continue;
+    if (!has_windows) continue;
     for (ptrdiff_t d = 0; d < dims[part]; d++)
-      for (ptrdiff_t p = 0; p < queries_; p++) next[d * gathered + p] = sources[part][d * shape.plane() + pixels[p]];
+      for (ptrdiff_t p = 0; p < queries; p++) next[d * gathered + p] = sources[part][d * shape.plane() + pixels[p]];
     sources[part] = next;
     planes[part] = gathered;
     next += dims[part] * gathered;
   }
   const Shape& shape = run.program.shape(output);
-  float* result = run.value(output, image) + static_cast<ptrdiff_t>(head) * spec_.width * shape.plane();
+  float* result = run.value(output, image) + static_cast<ptrdiff_t>(head) * spec.width * shape.plane();
   Attention j{};
   j.q = sources[0];
   j.k = sources[1];
@@ -151,23 +147,23 @@ void AttentionStep::attend(const Run& run, ptrdiff_t image, ptrdiff_t window, in
   j.q_plane = planes[0];
   j.k_plane = planes[1];
   j.v_plane = planes[2];
-  j.queries = queries_;
-  j.keys = keys_;
-  j.dim = spec_.dim;
-  j.width = spec_.width;
-  j.scale = spec_.scale;
-  j.apart = spec_.apart;
+  j.queries = queries;
+  j.keys = keys;
+  j.dim = spec.dim;
+  j.width = spec.width;
+  j.scale = spec.scale;
+  j.apart = spec.apart;
   j.bias = bias_[run.domain].data();
-  if (j.bias) j.bias += head * keys_ * padded();
+  if (j.bias) j.bias += head * keys * padded();
   j.bias_plane = padded();
   j.regions = regions_.empty() ? nullptr : regions_[window].data();
-  j.output = windows_.empty() ? result : next;
-  j.output_plane = windows_.empty() ? shape.plane() : gathered;
+  j.output = has_windows ? next : result;
+  j.output_plane = has_windows ? gathered : shape.plane();
   j.scores = room.data();
   run.program.kernels().attention(j);
-  if (windows_.empty()) return;
-  for (ptrdiff_t d = 0; d < spec_.width; d++)
-    for (ptrdiff_t p = 0; p < queries_; p++) result[d * shape.plane() + pixels[p]] = next[d * gathered + p];
+  if (!has_windows) return;
+  for (ptrdiff_t d = 0; d < spec.width; d++)
+    for (ptrdiff_t p = 0; p < queries; p++) result[d * shape.plane() + pixels[p]] = next[d * gathered + p];
 }
 
 }  // namespace prunus

@@ -52,22 +52,28 @@ struct AttentionSpec {
   float scale, apart;
 };
 
+// Which pixels see each other: all, or those of a window.
+struct AttentionLayout {
+  AttentionSpec spec;
+  int queries, keys;             // of a window, or of the whole values
+  std::vector<int> windows;      // the pixels of every window; empty without windows
+  std::vector<uint8_t> regions;  // of the pixels of every window; empty if no border matters
+
+  ptrdiff_t num_windows() const { return windows.empty() ? 1 : static_cast<ptrdiff_t>(windows.size()) / queries; }
+};
+
 class AttentionStep : public Step {
  public:
-  // `windows` holds the pixels of every window, and `regions` theirs; both are empty without windows.
-  AttentionStep(const AttentionSpec& spec, const Shape& q, const Shape& k, int domains, std::vector<int> windows,
-                const std::vector<uint8_t>& regions, int window_pixels);
+  AttentionStep(AttentionLayout layout, int domains);
   // [head][query][key], or null. It is copied with one query per lane.
   void set_domain(int domain, const float* bias);
   void run(const Run& run) const override;
 
  private:
   void attend(const Run& run, ptrdiff_t image, ptrdiff_t window, int head, int worker) const;
-  ptrdiff_t padded() const { return (queries_ + kBlock - 1) / kBlock * kBlock; }
+  ptrdiff_t padded() const { return (layout_.queries + kBlock - 1) / kBlock * kBlock; }
 
-  AttentionSpec spec_;
-  int queries_, keys_;
-  std::vector<int> windows_;
+  AttentionLayout layout_;
   std::vector<AlignedBuffer> regions_;  // per window; empty if no border matters
   std::vector<AlignedBuffer> bias_;     // per domain: [head][key][query]
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../instruction_sets.hpp"
+#include "../integer_attention.hpp"
 #include "../integer_convolution.hpp"
 #include "../integer_steps.hpp"
 #include "integer_reference.hpp"
@@ -70,6 +71,18 @@ inline std::unique_ptr<Step> make_join(const CodedOperation& o) {
   }));
 }
 
+inline std::unique_ptr<Step> make_coded_attention(const CodedNetwork& net, const CodedOperation& o) {
+  std::vector<CodedAttentionStep::Domain> domains;
+  for (int domain = 0; domain < kDomains; domain++) {
+    const CodedNumbers& numbers = o.domains[domain];
+    domains.push_back({net.zeros[o.inputs[0]][domain], net.zeros[o.inputs[2]][domain], numbers.first, numbers.second});
+  }
+  auto step = std::make_unique<CodedAttentionStep>(o.attention, std::move(domains));
+  for (int domain = 0; domain < kDomains; domain++)
+    step->set_bias(domain, o.domains[domain].bias.empty() ? nullptr : o.domains[domain].bias.data());
+  return step;
+}
+
 inline std::unique_ptr<Step> make_coded_step(const CodedNetwork& net, const CodedOperation& o, Program& program,
                                              std::deque<std::vector<uint8_t>>& masks) {
   const auto first = [](const CodedNumbers& numbers) { return numbers.first; };
@@ -93,6 +106,7 @@ inline std::unique_ptr<Step> make_coded_step(const CodedNetwork& net, const Code
       return std::make_unique<CodedMeanStep>(per_domain(
           o, [](const CodedNumbers& numbers) { return CodedMeanStep::Domain{numbers.first, numbers.offset}; }));
     case CodedKind::join: return make_join(o);
+    case CodedKind::attention: return make_coded_attention(net, o);
     default: return make_combination(net, o);
   }
 }

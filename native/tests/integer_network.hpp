@@ -4,17 +4,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "../windows.hpp"
+#include "../token_steps.hpp"
 
 namespace prunus::test {
 
-enum class CodedKind { quantize, dequantize, convolution, affine, table, sum, product, join, pool, mean };
+enum class CodedKind { quantize, dequantize, convolution, affine, table, sum, product, join, pool, mean, attention };
 
 // The numbers of one domain in an operation; most operations use a few of them.
 struct CodedNumbers {
   std::vector<uint8_t> used;                // per kept kernel of a convolution
   std::vector<float> multipliers, offsets;  // per channel of a convolution or an affine operation
   float first = 0, second = 0, offset = 0;  // factors; `first` also is the scale, inverse scale or residual factor
+  std::vector<float> bias;                  // of attention: [head][query][key], or empty
   double factor = 0;                        // of a mean pool
   int low = 0, high = 255;
   std::vector<std::vector<uint8_t>> tables;  // per input; empty for a copy
@@ -29,6 +30,7 @@ struct CodedOperation {
   bool largest = false, count_pads = false;
   std::vector<uint8_t> kept = {};  // kept kernels of a convolution, in stored order
   std::vector<int8_t> kernels = {};
+  AttentionLayout attention{};
   std::vector<CodedNumbers> domains = {};
 };
 

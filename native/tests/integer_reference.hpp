@@ -134,6 +134,66 @@ inline Numbers coded_elementwise(const CodedOperation& o, const CodedNumbers& d,
   return result;
 }
 
+// 255 * 2^x for x of at most 0, by the series of the model file's format.
+inline int power_code(float x) {
+  const float limited = std::max(x, -16.0f), whole = std::nearbyint(limited), rest = plus(limited, -whole);
+  double term = 1;  // ln(2)^k / k!
+  std::vector<float> terms;
+  for (int k = 0; k < 5; k++) {
+    terms.push_back(static_cast<float>(term));
+    term *= std::log(2.0) / (k + 1);
+  }
+  float power = terms[4];
+  for (int k = 3; k >= 0; k--) power = plus(times(power, rest), terms[k]);
+  return static_cast<int>(std::nearbyint(times(power, std::ldexp(255.0f, static_cast<int>(whole)))));
+}
+
+// `zeros` are those of q, v and the result.
+inline Numbers coded_attention(const CodedOperation& o, const CodedNumbers& d,
+                               const std::vector<const Numbers*>& inputs, const std::array<ptrdiff_t, 3>& pixels,
+                               const std::array<int, 3>& zeros) {
+  const AttentionLayout& layout = o.attention;
+  const AttentionSpec& spec = layout.spec;
+  Numbers result(o.out.channels * o.out.pixels());
+  for (ptrdiff_t window = 0; window < layout.num_windows(); window++)
+    for (ptrdiff_t head = 0; head < spec.heads; head++) {
+      const auto pixel = [&](ptrdiff_t index) {
+        return layout.windows.empty() ? index : ptrdiff_t{layout.windows[window * layout.queries + index]};
+      };
+      const auto code = [&](int part, ptrdiff_t channel, ptrdiff_t index) {
+        const ptrdiff_t first = spec.first[part] + head * spec.step[part];
+        return static_cast<int64_t>((*inputs[part])[(first + channel) * pixels[part] + pixel(index)]);
+      };
+      for (ptrdiff_t query = 0; query < layout.queries; query++) {
+        std::vector<float> scores;
+        for (ptrdiff_t key = 0; key < layout.keys; key++) {
+          int64_t sum = 0;
+          for (ptrdiff_t c = 0; c < spec.dim; c++) sum += (code(0, c, query) - zeros[0]) * (code(1, c, key) - 128);
+          float score = times(static_cast<float>(sum), d.first);
+          if (!d.bias.empty()) score = plus(score, d.bias[(head * layout.queries + query) * layout.keys + key]);
+          const uint8_t* regions = layout.regions.data() + window * layout.queries;
+          if (!layout.regions.empty() && regions[query] != regions[key]) score = plus(score, spec.apart);
+          scores.push_back(score);
+        }
+        const float most = *std::max_element(scores.begin(), scores.end());
+        std::vector<int64_t> weights;
+        int64_t total = 0;
+        for (float score : scores) {
+          weights.push_back(power_code(plus(score, -most)));
+          total += weights.back();
+        }
+        volatile float factor = d.second / static_cast<float>(total);
+        for (ptrdiff_t c = 0; c < spec.width; c++) {
+          int64_t sum = 0;
+          for (ptrdiff_t key = 0; key < layout.keys; key++) sum += weights[key] * (code(2, c, key) - zeros[1]);
+          const float mean = plus(times(static_cast<float>(sum), factor), static_cast<float>(zeros[2]));
+          result[(head * spec.width + c) * o.out.pixels() + pixel(query)] = rounded(mean, 0, 255);
+        }
+      }
+    }
+  return result;
+}
+
 // `zeros` are the code of zero of the first and second input and of the result; -1 for floats.
 inline Numbers coded_result(const CodedOperation& o, const CodedNumbers& d, const std::vector<const Numbers*>& inputs,
                             const std::array<int, 3>& zeros) {
@@ -168,6 +228,13 @@ inline Numbers expected_logits(const CodedNetwork& net, int domain) {
     for (const CodedOperation& o : net.operations) {
       std::vector<const Numbers*> inputs;
       for (int input : o.inputs) inputs.push_back(&values[input]);
+      if (o.kind == CodedKind::attention) {
+        std::array<ptrdiff_t, 3> pixels;
+        for (int part = 0; part < 3; part++) pixels[part] = net.shapes[o.inputs[part]].pixels();
+        const std::array<int, 3> zeros{zero(o.inputs[0]), zero(o.inputs[2]), zero(static_cast<int>(values.size()))};
+        values.push_back(coded_attention(o, o.domains[domain], inputs, pixels, zeros));
+        continue;
+      }
       const int second = o.inputs.size() > 1 ? zero(o.inputs[1]) : -1;
       values.push_back(coded_result(o, o.domains[domain], inputs,
                                     {zero(o.inputs[0]), second, zero(static_cast<int>(values.size()))}));

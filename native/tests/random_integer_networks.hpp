@@ -127,6 +127,48 @@ inline void draw_coded_join(DrawCodes& d, CodedNetwork& net, CodedOperation o) {
   append(d, net, o);
 }
 
+// Attention over the pixels of a value, all of them or those of windows, with queries of the same or of another value.
+inline void draw_coded_attention(DrawCodes& d, CodedNetwork& net, int value) {
+  const Shape& shape = net.shapes[value];
+  const int pixels = static_cast<int>(shape.pixels());
+  CodedOperation o = coded_from(net, CodedKind::attention, {value, value, value});
+  AttentionLayout& layout = o.attention;
+  AttentionSpec& spec = layout.spec;
+  const int query = d.upto(1, static_cast<int>(net.shapes.size()) - 1);
+  const bool has_other = d.chance(0.3) && !net.zeros[query].empty() && net.shapes[query].pixels() <= 400;
+  if (has_other) o.inputs[0] = query;
+  const Shape& asking = net.shapes[o.inputs[0]];
+  const int least = std::min(shape.channels, asking.channels);
+  spec.dim = d.upto(1, least);
+  spec.width = d.upto(1, shape.channels);
+  spec.heads = d.upto(1, std::max(1, std::min({least / spec.dim, shape.channels / spec.width, 3})));
+  for (int part = 0; part < 3; part++) {
+    const int channels = part == 0 ? asking.channels : shape.channels, size = part == 2 ? spec.width : spec.dim;
+    spec.first[part] = d.upto(0, channels - spec.heads * size);
+    spec.step[part] = spec.heads > 1 ? d.upto(0, (channels - size - spec.first[part]) / (spec.heads - 1)) : 0;
+  }
+  layout.queries = static_cast<int>(asking.pixels());
+  layout.keys = pixels;
+  int windows = d.upto(1, 6);
+  while (pixels % windows) windows--;
+  if (!has_other && d.chance(0.5)) {
+    layout.queries = layout.keys = pixels / windows;
+    for (int p = 0; p < pixels; p++) layout.windows.push_back(p);
+    std::shuffle(layout.windows.begin(), layout.windows.end(), d.engine);
+    spec.apart = d.chance(0.5) ? d.number(20) : 0;
+    for (int p = 0; p < pixels && spec.apart != 0; p++)
+      layout.regions.push_back(static_cast<uint8_t>(d.chance(0.8) ? 0 : d.upto(1, 3)));
+  }
+  o.out = {spec.heads * spec.width, asking.height, asking.width};
+  const bool has_bias = d.chance(0.4);
+  for (CodedNumbers& numbers : o.domains) {
+    numbers.first = d.number(d.chance(0.1) ? 1e6f : 20 / (16000 * std::sqrt(static_cast<float>(spec.dim))));
+    numbers.second = d.number(3);
+    if (has_bias) numbers.bias = d.numbers_within(spec.heads * layout.queries * layout.keys, -8, 8);
+  }
+  append(d, net, o);
+}
+
 inline void draw_other_codes(DrawCodes& d, CodedNetwork& net) {
   const int last = static_cast<int>(net.shapes.size()) - 1;
   const Shape shape = net.shapes[last];
@@ -136,10 +178,12 @@ inline void draw_other_codes(DrawCodes& d, CodedNetwork& net) {
     const bool fits = s.height == shape.height && s.width == shape.width && !net.zeros[value].empty();
     return fits && (any_channels || s.channels == shape.channels) ? value : last;
   };
-  const CodedKind kinds[] = {CodedKind::affine,  CodedKind::table,      CodedKind::sum,
-                             CodedKind::product, CodedKind::product,    CodedKind::join,
-                             CodedKind::mean,    CodedKind::dequantize, CodedKind::convolution};
+  const CodedKind kinds[] = {CodedKind::affine,      CodedKind::table,     CodedKind::sum,      CodedKind::product,
+                             CodedKind::product,     CodedKind::join,      CodedKind::mean,     CodedKind::dequantize,
+                             CodedKind::convolution, CodedKind::attention, CodedKind::attention};
   const CodedKind kind = d.of(kinds);
+  if (kind == CodedKind::attention && shape.pixels() <= 400) return draw_coded_attention(d, net, last);
+  if (kind == CodedKind::attention) return;
   CodedOperation o = coded_from(net, kind, {last});
   if (kind == CodedKind::affine) {
     draw_coded_affine(d, net, last);

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import erf, exp, expm1, log1p, prod, sqrt, tanh
+from math import e, erf, exp, expm1, factorial, log, log1p, log2, prod, sqrt, tanh
 
 import numpy as np
 
 from prunus.arrays import Array, Floats
 from prunus.bundle.bundle import Bundle
-from prunus.graph.operations import Conv, Operation, Pool
+from prunus.graph.operations import Attention, Conv, Operation, Pool
 
 F = np.float32
 
@@ -49,6 +49,12 @@ class PlainNetwork:
     def _compute(self, number: int, operation: Operation, inputs: list[Array]) -> Array:
         shape = self.manifest.shapes[number + 1]
         result = np.zeros(shape, int)
+        if isinstance(operation, Attention):
+            for head, query in np.ndindex(operation.heads, prod(shape[1:])):
+                first = head * operation.dims[1]
+                codes = self._attend(number, operation, inputs, head, query)
+                result.reshape(shape[0], -1)[first : first + operation.dims[1], query] = codes
+            return result
         for position in np.ndindex(*shape):
             result[position] = self._code(number, operation, inputs, position)
         return result
@@ -81,6 +87,36 @@ class PlainNetwork:
         total = sum(int(q) - z for q in window)
         t = F(F(total) * F(s / s_y / self._pixels(operation, x[0].shape, at))) + F(z_y)
         return int(np.rint(np.clip(t, 0, 255)))
+
+    def _attend(self, number: int, attention: Attention, x: list[Array], head: int, query: int) -> list[int]:
+        """Return the codes of one head and query."""
+        (s_q, z_q), (s_k, _), (s_v, z_v) = (self.coding[value] for value in attention.inputs)
+        s_y, z_y = self.coding[number + 1]
+        q, k, v = (codes.reshape(len(codes), -1).astype(int) for codes in x)
+        a, b, c = (first + head * step for first, step in zip(attention.first, attention.step, strict=True))
+        keys, row, regions = list(range(k.shape[1])), query, None
+        if attention.window is not None:
+            sides = self.manifest.shapes[number + 1][1:]
+            for window, of_window in zip(attention.windows(sides), attention.regions(sides), strict=True):
+                if query in window:
+                    keys, row, regions = window.tolist(), window.tolist().index(query), of_window
+        bias = self.bundle.tensor(self.domain, number, "bias")
+        scores = []
+        for column, key in enumerate(keys):
+            total = sum(int(q[a + i, query] - z_q) * int(k[b + i, key] - 128) for i in range(attention.dims[0]))
+            t = F(F(total) * F(attention.scale * log2(e) * s_q * s_k))
+            if bias is not None:
+                t = F(t + F(float(bias[head, row, column]) * log2(e)))
+            if regions is not None and regions[row] != regions[column]:
+                t = F(t + F(attention.apart * log2(e)))
+            scores.append(t)
+        weights = [power_code(F(t - max(scores))) for t in scores]
+        factor = F(F(s_v / s_y) / F(sum(weights)))
+        means = []
+        for channel in range(c, c + attention.dims[1]):
+            total = sum(weight * int(v[channel, key] - z_v) for weight, key in zip(weights, keys, strict=True))
+            means.append(int(np.rint(np.clip(F(F(F(total) * factor) + F(z_y)), 0, 255))))
+        return means
 
     def _conv(self, number: int, conv: Conv, x: list[Array], at: tuple[int, ...]) -> int:
         o = at[0]
@@ -144,6 +180,16 @@ def _joined(x: list[Array], codings: list[tuple[float, int]], result: tuple[floa
             return code if (scale, zero) == result else nearest(scale * (code - zero), *result)
         channel -= len(codes)
     return result[1]
+
+
+def power_code(exponent: np.float32) -> int:
+    """Return 255 * 2^exponent, by the series of the documentation."""
+    limited = max(exponent, F(-16))
+    whole = int(np.rint(limited))
+    rest, power = F(limited - F(whole)), F(0)
+    for k in (4, 3, 2, 1, 0):
+        power = F(F(power * rest) + F(log(2) ** k / factorial(k)))
+    return int(np.rint(F(power * F(255 * 2.0**whole))))
 
 
 def nearest(number: float, scale: float, zero: int) -> int:

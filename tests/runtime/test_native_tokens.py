@@ -10,8 +10,9 @@ from prunus.onnx.model import common_model, domain_model
 from prunus.runtime import _native
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
-from tests.makers.graph_bundles import exact_logits, random_bundle
-from tests.makers.token_networks import token_graph
+from tests.makers.coded_bundles import random_coded_bundle
+from tests.makers.graph_bundles import convolution, exact_logits, make_graph, random_bundle
+from tests.makers.token_networks import ONE, attention, token_graph
 
 IMAGES: Floats = np.random.default_rng(1).standard_normal((3, 3, 8, 8)).astype(np.float32)
 
@@ -36,3 +37,50 @@ def test_threads_change_no_bit() -> None:
     bundle = random_bundle(token_graph(), 8)
     alone, together = (NativeEngine(bundle, threads=threads).logits(IMAGES, "a") for threads in (1, 3))
     np.testing.assert_array_equal(alone, together)
+
+
+GRAPHS = {
+    "windows": [attention((2, 2, 2), window=(2, 4), every=(2, 1), shift=(1, 3), apart=-9.0, pairs=(8, 8))],
+    "more keys than queries": [
+        {"op": "pool", "inputs": (2,), "kind": "max", "kernel": (2, 2), "stride": (2, 2)},
+        attention((3, 2, 2)),
+    ],
+    "one query": [{"op": "mean", "inputs": (2,)}, attention((3, 2, 2), scale=30.0)],
+    "heads that share channels": [attention((2, 2, 2), heads=3, dims=(5, 7), first=(0, 1, 3), step=(9, 2, 7))],
+}
+
+
+@pytest.mark.parametrize("operations", GRAPHS.values(), ids=GRAPHS.keys())
+@pytest.mark.parametrize("has_padding", [False, True], ids=["rows", "padded rows"])
+def test_attention_in_integers_is_the_same_on_every_engine(
+    operations: list[dict[str, object]], has_padding: bool
+) -> None:
+    window = {} if has_padding else ONE  # a window of 3 x 3 reads the padding that rows then have
+    first = convolution("a", [0], (4, 3), **window), convolution("b", [1], (24, 4), **window)
+    graph = make_graph(*first, *operations)
+    for seed in range(3):
+        bundle = random_coded_bundle(graph, 8, seed=seed)
+        assert len(bundle.manifest.integers) == len(bundle.manifest.graph)
+        for domain in bundle.domains:
+            expected = NumpyEngine(bundle).logits(IMAGES, domain)
+            for kernels in _native.available_kernels():
+                for threads in (1, 2, 3):
+                    found = NativeEngine(bundle, threads, kernels).logits(IMAGES, domain)
+                    np.testing.assert_array_equal(found, expected)
+
+
+def test_attention_over_too_many_channels_or_with_wrong_numbers_is_refused() -> None:
+    def add(dim: int = 2, factor: float = 1.0, zero: int = 0) -> None:
+        program = _native.Program([(600, 1, 3), (600, 1, 3), (dim, 1, 3)], 1, 1, "auto")
+        program.add_quantize(0, [1.0], [0])
+        program.add_integer_attention(
+            (1, 1, 1), 1, (dim, dim), (0, 0, 0), (0, 0, 0), 0.0, [], [], [(0, 0, zero)], [(factor, 1.0)], [None]
+        )
+
+    add(514)
+    with pytest.raises(ValueError, match="too many channels"):
+        add(515)
+    with pytest.raises(ValueError, match="not finite"):
+        add(factor=float("inf"))
+    with pytest.raises(ValueError, match="from 0 to 255"):
+        add(zero=256)

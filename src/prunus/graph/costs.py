@@ -45,7 +45,7 @@ SCORE, MOVED_NUMBER = 30, 10  # of attention; of a rearrangement
 EXACT = 2  # times as long and as large in numpy, which computes exact sums in double precision
 
 # bytes
-FACTOR_BYTES, TABLE_BYTES, CODED_KERNEL_BYTES = 48, 512, 40
+FACTOR_BYTES, TABLE_BYTES, CODED_KERNEL_BYTES, BIAS_BYTES = 48, 512, 40, 32
 MOST_COPIED = 2**26  # of weights and their inputs, which the native engine selects once
 LISTED_BYTES = 150  # of a pixel of a window, as a number of Python too
 BASE_BYTES, VALUE_BYTES, ARRAY_BYTES, OPERATION_BYTES = 30_000_000, 160, 1_500, 3_000
@@ -172,8 +172,12 @@ def integer_cost(operation: Operation, inputs: Sequence[Shape], shape: Shape, cl
     if isinstance(operation, Conv):
         kept = claims.kept[operation.layer]
         load += (kept + prod(operation.channels)) * CODED_KERNEL + claims.domains * kept * CODED_USE
+    biases = 0
+    if isinstance(operation, Attention) and operation.pairs is not None:
+        biases = claims.domains * operation.heads * prod(operation.pairs)
+        load += biases * INTEGER_FACTOR
     image = (EXACT - 1) * operation_cost(operation, inputs, shape, claims).image_seconds
-    return Cost(load / 1e9, rows * TABLE_BYTES + factors * FACTOR_BYTES, image_seconds=image)
+    return Cost(load / 1e9, rows * TABLE_BYTES + factors * FACTOR_BYTES + biases * BIAS_BYTES, image_seconds=image)
 
 
 def _largest_coded_layer(graph: Graph, claims: Claims) -> int:

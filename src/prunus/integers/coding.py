@@ -54,6 +54,12 @@ def encode(numbers: Floats, inverse_scale: np.float32, zero: int) -> Bytes:
     return np.rint(limited).astype(np.uint8)
 
 
+def rounded(numbers: Floats, low: int, high: int) -> Bytes:
+    """Return the nearest codes within limits, ties to even."""
+    codes: Bytes = np.rint(np.clip(numbers, np.float32(low), np.float32(high))).astype(np.uint8)
+    return codes
+
+
 def decode(codes: Bytes, scale: np.float32, zero: int) -> Floats:
     """Return the numbers that codes stand for."""
     numbers: Floats = (codes.astype(np.int32) - zero).astype(np.float32) * scale

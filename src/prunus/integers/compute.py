@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from prunus.arrays import Array, Bytes, Floats, Values
-from prunus.bundle.eight_bits.rules import LARGEST_CODE
+from prunus.bundle.eight_bits.rules import EXACT_FLOATS, LARGEST_CODE
 from prunus.graph.compute import compute as compute_floats
 from prunus.graph.compute import convolve
-from prunus.integers.coding import decode, encode
+from prunus.integers.attention import attend
+from prunus.integers.coding import decode, encode, rounded
 from prunus.integers.steps import (
     AffineStep,
+    AttentionStep,
     ConvolutionStep,
     DequantizeStep,
     FloatStep,
@@ -33,7 +35,6 @@ from prunus.integers.steps import (
 )
 
 Tensors = Mapping[str, Values]  # of one step and domain; the weight of an integer convolution holds codes
-EXACT_FLOATS = 2**24  # float32 holds every whole number up to it
 
 
 def compute(step: Step, inputs: Sequence[Array], tensors: Tensors, domain: int) -> Array:
@@ -54,12 +55,8 @@ def exact_weight(codes: Floats) -> Values:
     return codes if largest <= EXACT_FLOATS else codes.astype(np.float64)
 
 
-def _rounded(numbers: Floats, low: int, high: int) -> Bytes:
-    return np.rint(np.clip(numbers, np.float32(low), np.float32(high))).astype(np.uint8)
-
-
 def _limited(step: Any, numbers: Floats, domain: int) -> Bytes:  # noqa: ANN401
-    return _rounded(numbers, int(step.lows[domain]), int(step.highs[domain]))
+    return rounded(numbers, int(step.lows[domain]), int(step.highs[domain]))
 
 
 def _by_channel(numbers_C: Floats) -> Floats:
@@ -114,7 +111,7 @@ def _pool(step: PoolStep, inputs: Sequence[Bytes], tensors: Tensors, domain: int
     pixels = pool.window_pixels((height, width), sides)
     sums = np.rint(compute_floats(pool, [numbers], {}, sides) * pixels)  # means of whole numbers, as doubles
     factors = (step.factors[domain] / pixels).astype(np.float32)
-    return _rounded(sums.astype(np.float32) * factors + step.offsets[domain], 0, LARGEST_CODE)
+    return rounded(sums.astype(np.float32) * factors + step.offsets[domain], 0, LARGEST_CODE)
 
 
 def _mean(step: MeanStep, inputs: Sequence[Bytes], tensors: Tensors, domain: int) -> Bytes:
@@ -122,7 +119,7 @@ def _mean(step: MeanStep, inputs: Sequence[Bytes], tensors: Tensors, domain: int
     pixels = codes.shape[2] * codes.shape[3]
     sums = codes.sum(axis=(2, 3), keepdims=True, dtype=np.int64) - pixels * int(step.zeros[domain])
     numbers = sums.astype(np.float32) * step.factors[domain] + step.offsets[domain]
-    return _rounded(numbers, 0, LARGEST_CODE)
+    return rounded(numbers, 0, LARGEST_CODE)
 
 
 NUMPY: dict[type[Step], Callable[[Any, Sequence[Any], Tensors, int], Array]] = {
@@ -141,4 +138,5 @@ NUMPY: dict[type[Step], Callable[[Any, Sequence[Any], Tensors, int], Array]] = {
     JoinStep: _join,
     PoolStep: _pool,
     MeanStep: _mean,
+    AttentionStep: attend,
 }

@@ -8,6 +8,7 @@ Legend: D = domains, C = channels, O = output channels, K = classes, F = feature
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +21,24 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.eight_bits.rules import LARGEST_CODE, PLAIN, sum_fits
 from prunus.errors import BundleError
 from prunus.graph.activations import ACTIVATIONS
-from prunus.graph.operations import Activated, Add, Affine, AppendZeros, Cat, Conv, Mean, Mul, Operation, Pool, Shape
+from prunus.graph.operations import (
+    Activated,
+    Add,
+    Affine,
+    AppendZeros,
+    Attention,
+    Cat,
+    Conv,
+    Mean,
+    Mul,
+    Operation,
+    Pool,
+    Shape,
+)
 from prunus.integers.coding import Codings, inverse_scales, nearest_codes, value_codings
 from prunus.integers.steps import (
     AffineStep,
+    AttentionStep,
     ConvolutionStep,
     DequantizeStep,
     FloatStep,
@@ -38,6 +53,7 @@ from prunus.integers.steps import (
     TableStep,
 )
 
+LOG2_E = math.log2(math.e)
 MAX_FACTOR = 2.0**64  # larger ones could make products that are not finite
 
 
@@ -263,6 +279,23 @@ def _mean(lowering: _Lowering, number: int, mean: Mean, inputs: tuple[int, ...])
     return MeanStep(inputs, lowering.shapes[number + 1], source.zeros, factors_D, z_y.astype(np.float32))
 
 
+def _attention(lowering: _Lowering, number: int, attention: Attention, inputs: tuple[int, ...]) -> Step:
+    q, k, v = (lowering.coding[value] for value in attention.inputs)
+    result = lowering.coding[number + 1]
+    multipliers_D = attention.scale * LOG2_E * q.doubles()[0] * k.doubles()[0]
+    bias = lowering.tensor(number, "bias") if attention.pairs is not None else None
+    return AttentionStep(
+        inputs,
+        lowering.shapes[number + 1],
+        attention,
+        np.stack([q.zeros, v.zeros, result.zeros], axis=1),
+        _factors(number, multipliers_D),
+        _factors(number, v.doubles()[0] / result.doubles()[0]),
+        None if bias is None else _factors(number, bias * LOG2_E),
+        float(_factors(number, np.array([attention.apart * LOG2_E]))[0]),
+    )
+
+
 def _head(bundle: Bundle, index: int, features: Codings) -> IntegerHead:
     domain = bundle.domains[index]
     weight_KF = bundle.arrays[f"head/{domain}/weight"].astype(np.int8, copy=False)
@@ -283,4 +316,5 @@ INTEGER: dict[str, Callable[[_Lowering, int, Any, tuple[int, ...]], Step]] = {
     "append_zeros": _join,
     "pool": _pool,
     "mean": _mean,
+    "attention": _attention,
 }

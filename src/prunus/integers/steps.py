@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prunus.arrays import Bytes, Doubles, Floats, Integers
-from prunus.graph.operations import Conv, Operation, Pool, Shape
+from prunus.graph.operations import Attention, Conv, Operation, Pool, Shape
 
 Codes = npt.NDArray[np.int8]
 
@@ -127,6 +127,25 @@ class MeanStep(Step):
     zeros: Integers  # (D,)
     factors: Floats  # (D,)
     offsets: Floats  # (D,)
+
+
+@dataclass(frozen=True)
+class AttentionStep(Step):
+    """Weighted means of codes, head by head: the weights are codes as well, 255 for the largest of a query.
+
+    A score is t = fl(fl(sum) * multiplier), where the sum is of (q - zero of q) * (k - 128), then with a bias
+    t = fl(t + bias), and t = fl(t + apart) where a border is between the pixels. With u = max(fl(t - the largest t of
+    the query), -16), n = rint(u) and f = fl(u - n), the weight is p = rint(fl(P(f) * 255 * 2^n)) with
+    P(f) = fl(1 + fl(f * fl(c1 + ...))), see `powers.py`. The result is fl(fl(fl(sum of p * (v - zero of v)) *
+    fl(factor / fl(sum of p))) + zero of the result). Scores are logarithms to the base of 2.
+    """
+
+    attention: Attention
+    zeros: Integers  # (D, 3): of q, v and the result
+    multipliers: Floats  # (D,)
+    factors: Floats  # (D,)
+    biases: Floats | None  # (D, heads, pixels of q, pixels of k)
+    apart: float  # a float32
 
 
 @dataclass(frozen=True)

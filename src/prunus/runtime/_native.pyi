@@ -63,6 +63,20 @@ class Program:
         regions: Sequence[Sequence[int]],
         biases: list[Floats | None],
     ) -> None: ...
+    def add_integer_attention(
+        self,
+        inputs: Sequence[int],
+        heads: int,
+        dims: Sequence[int],
+        first: Sequence[int],
+        step: Sequence[int],
+        apart: float,
+        windows: Sequence[Sequence[int]],
+        regions: Sequence[Sequence[int]],
+        zeros: Sequence[tuple[int, int, int]],
+        factors: Sequence[tuple[float, float]],
+        biases: list[Floats | None],
+    ) -> None: ...
     def set_head(self, domain: int, weight: Stored, bias: Stored) -> None: ...
     def set_value_zeros(self, value: int, zeros: Sequence[int]) -> None: ...
     def add_quantize(self, source: int, inverse_scales: Sequence[float], zeros: Sequence[int]) -> None: ...

@@ -9,6 +9,7 @@ from prunus.arrays import Array
 from prunus.bundle.bundle import Bundle
 from prunus.integers.steps import (
     AffineStep,
+    AttentionStep,
     ConvolutionStep,
     DequantizeStep,
     IntegerHead,
@@ -22,6 +23,7 @@ from prunus.integers.steps import (
     TableStep,
 )
 from prunus.runtime import _native
+from prunus.runtime.native_tokens import windows_and_regions
 
 
 def set_heads(program: _native.Program, heads: Sequence[IntegerHead]) -> None:
@@ -90,6 +92,22 @@ def _add_mean(program: _native.Program, bundle: Bundle, step: MeanStep) -> None:
     program.add_integer_mean(step.inputs[0], step.zeros.tolist(), factors)
 
 
+def _add_attention(program: _native.Program, bundle: Bundle, step: AttentionStep) -> None:
+    attention = step.attention
+    program.add_integer_attention(
+        step.inputs,
+        attention.heads,
+        attention.dims,
+        attention.first,
+        attention.step,
+        step.apart,
+        *windows_and_regions(attention, step.shape[1:]),
+        _tuples(step.zeros),
+        list(zip(step.multipliers.tolist(), step.factors.tolist(), strict=True)),
+        [None] * len(step.multipliers) if step.biases is None else _rows(step.biases),
+    )
+
+
 INTEGER_STEPS: dict[type[Step], Callable[[_native.Program, Bundle, Any], None]] = {
     QuantizeStep: lambda program, bundle, step: program.add_quantize(
         step.inputs[0], step.inverses.tolist(), step.zeros.tolist()
@@ -105,4 +123,5 @@ INTEGER_STEPS: dict[type[Step], Callable[[_native.Program, Bundle, Any], None]] 
     JoinStep: _add_join,
     PoolStep: _add_pool,
     MeanStep: _add_mean,
+    AttentionStep: _add_attention,
 }

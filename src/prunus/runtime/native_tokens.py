@@ -1,6 +1,6 @@
 """Hand the operations on tokens to the native engine, with the numbers of every domain."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from prunus.arrays import Floats
@@ -27,10 +27,13 @@ def _add_rearrange(program: _native.Program, bundle: Bundle, number: int, operat
     program.add_rearrange(operation.inputs[0], operation.sizes, operation.strides, operation.offset)
 
 
-def _add_attention(program: _native.Program, bundle: Bundle, number: int, attention: Attention) -> None:
-    sides = bundle.manifest.shapes[number + 1][1:]
+def windows_and_regions(attention: Attention, sides: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the pixels of every window and, if borders matter, which of them lie between; both may be empty."""
     windows = [] if attention.window is None else attention.windows(sides).tolist()
-    regions = attention.regions(sides).tolist() if windows and attention.apart else []
+    return windows, attention.regions(sides).tolist() if windows and attention.apart else []
+
+
+def _add_attention(program: _native.Program, bundle: Bundle, number: int, attention: Attention) -> None:
     program.add_attention(
         attention.inputs,
         attention.heads,
@@ -39,8 +42,7 @@ def _add_attention(program: _native.Program, bundle: Bundle, number: int, attent
         attention.step,
         attention.scale,
         attention.apart,
-        windows,
-        regions,
+        *windows_and_regions(attention, bundle.manifest.shapes[number + 1][1:]),
         tensors_of(bundle, number, "bias"),
     )
 

@@ -7,6 +7,7 @@ import pytest
 from prunus.bundle.eight_bits.rules import can_be_integer, can_be_split, coded_values, shared_codings, sum_fits
 from prunus.graph.operations import OPERATIONS, parse_operation
 from tests.makers.graph_bundles import convolution, make_graph
+from tests.makers.token_networks import attention
 
 LARGE = {"op": "pool", "inputs": (0,), "kind": "mean", "kernel": (3000, 3000), "stride": (1, 1)}
 
@@ -33,24 +34,36 @@ LARGE = {"op": "pool", "inputs": (0,), "kind": "mean", "kernel": (3000, 3000), "
 def test_an_operation_can_compute_with_integers_if_nothing_overflows(
     operation: dict[str, Any], roles: tuple[str, ...], expected: bool
 ) -> None:
-    assert can_be_integer(parse_operation(operation), roles, (3, 16, 16)) is expected
+    assert can_be_integer(parse_operation(operation), roles, [(3, 16, 16)]) is expected
 
 
 def test_a_mean_of_too_many_pixels_needs_floats() -> None:
     mean = parse_operation({"op": "mean", "inputs": (0,)})
-    assert can_be_integer(mean, (), (1, 2900, 2900))
-    assert not can_be_integer(mean, (), (1, 2902, 2902))
+    assert can_be_integer(mean, (), [(1, 2900, 2900)])
+    assert not can_be_integer(mean, (), [(1, 2902, 2902)])
+
+
+def test_attention_needs_floats_if_its_sums_are_too_large() -> None:
+    def is_possible(dim: int, keys: tuple[int, int]) -> bool:
+        operation = parse_operation(attention((0, 1, 1), heads=1, dims=(dim, 4), first=(0, 0, 0), step=(0, 0, 0)))
+        return can_be_integer(operation, (), [(600, 1, 9), (600, *keys), (600, *keys)])
+
+    assert is_possible(514, (1, 33025))
+    assert not is_possible(515, (1, 9))
+    assert not is_possible(4, (127, 261))
+    assert 514 * 255 * 128 <= 2**24 < 515 * 255 * 128
+    assert 33025 * 255**2 < 2**31 <= 127 * 261 * 255**2
 
 
 def test_activations_that_need_a_table_can_be_split_off() -> None:
     silu = convolution("a", [0], (4, 3), activation="silu")
-    assert can_be_split(parse_operation(silu), ("scale",), (3, 8, 8))
-    assert not can_be_split(parse_operation(silu), ("ones",), (3, 8, 8))
-    assert not can_be_split(parse_operation(silu | {"activation": "relu"}), (), (3, 8, 8))
+    assert can_be_split(parse_operation(silu), ("scale",), [(3, 8, 8)])
+    assert not can_be_split(parse_operation(silu), ("ones",), [(3, 8, 8)])
+    assert not can_be_split(parse_operation(silu | {"activation": "relu"}), (), [(3, 8, 8)])
     affine = parse_operation({"op": "affine", "inputs": (0,), "activation": "silu"})
-    assert can_be_split(affine, ("scale",), (3, 8, 8))
-    assert not can_be_split(affine, (), (3, 8, 8))
-    assert not any(can_be_split(parse_operation(LARGE), (), (3, 8, 8)) for _ in OPERATIONS)
+    assert can_be_split(affine, ("scale",), [(3, 8, 8)])
+    assert not can_be_split(affine, (), [(3, 8, 8)])
+    assert not any(can_be_split(parse_operation(LARGE), (), [(3, 8, 8)]) for _ in OPERATIONS)
 
 
 def test_the_largest_sum_is_below_two_to_the_31() -> None:

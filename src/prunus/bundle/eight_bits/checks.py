@@ -32,7 +32,7 @@ def wrong_integers(manifest: Manifest, tensors: Collection[str]) -> str | None:
         operation = manifest.graph[number] if number < len(manifest.graph) else None
         if operation is None or (isinstance(operation, Conv) and operation.layer in wide):
             return f"its operation {number} cannot compute with 8-bit integers"
-        if not can_be_integer(operation, roles.get(number, ()), manifest.shapes[operation.inputs[0]]):
+        if not can_be_integer(operation, roles.get(number, ()), [manifest.shapes[value] for value in operation.inputs]):
             return f"its operation {number} ({operation.op}) cannot compute with 8-bit integers"
     return None
 

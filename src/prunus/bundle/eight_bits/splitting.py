@@ -42,9 +42,9 @@ def possible_integers(bundle: Bundle) -> tuple[int, ...]:
     return tuple(
         number
         for number, operation in enumerate(bundle.manifest.graph)
-        for source in [shapes[operation.inputs[0]]]
-        if can_be_integer(operation, roles.get(number, ()), source)
-        or can_be_split(operation, roles.get(number, ()), source)
+        for sources in [[shapes[value] for value in operation.inputs]]
+        if can_be_integer(operation, roles.get(number, ()), sources)
+        or can_be_split(operation, roles.get(number, ()), sources)
     )
 
 
@@ -56,7 +56,8 @@ def split_activations(bundle: Bundle, integers: Collection[int]) -> Split:
     values = [0]  # number of a value before -> now
     for number, operation in enumerate(bundle.manifest.graph):
         moved = operation.model_copy(update={"inputs": tuple(values[value] for value in operation.inputs)})
-        is_split = number in chosen and can_be_split(moved, roles.get(number, ()), shapes[operation.inputs[0]])
+        sources = [shapes[value] for value in operation.inputs]
+        is_split = number in chosen and can_be_split(moved, roles.get(number, ()), sources)
         graph.append(moved.model_copy(update={"activation": "none", "slope": 0.0}) if is_split else moved)
         origins.append(Origin(number))
         if is_split:
