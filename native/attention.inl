@@ -76,7 +76,7 @@ static inline void in_groups(ptrdiff_t count, Many many, Four four, One one) {
 
 template <class V, int N>
 static inline void attention_tile(const Attention& j, ptrdiff_t position) {
-  constexpr int rows = Vec::width == 8 ? 6 : 12;  // whose sums fit the registers
+  constexpr int rows = Vec::width == 8 ? 6 : 8;  // whose sums fit the registers
   V most[N], sum[N];
   for (int n = 0; n < N; n++) {
     most[n] = V::all(-__builtin_inff());

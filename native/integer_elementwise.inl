@@ -57,10 +57,15 @@ static void dequantize(const uint8_t* from, float scale, float zero, float* to, 
   for (ptrdiff_t i = 0; i < count; i++) to[i] = (static_cast<float>(from[i]) - zero) * scale;
 }
 
-// The mean of codes minus `zero`, of whole blocks. Padding holds `zero` and adds nothing.
-static uint8_t mean(const uint8_t* codes, ptrdiff_t count, int32_t zero, float factor, float offset) {
-  const int32_t total = Block::total(codes, count) - static_cast<int32_t>(count) * zero;
-  return encode(static_cast<float>(total) * factor + offset, 0.0f, 255.0f);
+static void means(const CodedMeans& j) {
+  const int32_t zeros = static_cast<int32_t>(j.count) * j.zero;
+  const uint8_t* codes = j.codes;
+  uint8_t* output = j.output;
+  for (int c = 0; c < j.channels; c++, codes += j.plane, output += j.output_plane) {
+    const int32_t total = Block::total(codes, j.count) - zeros;
+    std::memset(output, j.padding, kBlock);
+    output[0] = encode(static_cast<float>(total) * j.factor + j.offset, 0.0f, 255.0f);
+  }
 }
 
 static float logit(const int8_t* weights, const uint8_t* codes, ptrdiff_t count, float multiplier, float offset) {

@@ -110,6 +110,7 @@ struct CodedPooling {
   const float* factors;    // per output pixel
   float offset;
   uint8_t* output;
+  ptrdiff_t end;     // of the blocks of the output's plane
   void* scratch;     // one number per column that windows read: bytes for max pooling, otherwise 32 bits
   ptrdiff_t length;  // the number of these columns
 };
@@ -130,6 +131,18 @@ struct IntegerAttention {
   void* scratch;
 };
 constexpr ptrdiff_t kAttentionMost = 2;  // blocks of queries that are computed together
+
+// The means of the planes of some channels. A result is the first code of a block, and padding follows it.
+struct CodedMeans {
+  const uint8_t* codes;
+  ptrdiff_t plane, count;  // bytes from one channel to the next, and of whole blocks; padding holds `zero`
+  int channels;
+  int32_t zero;
+  float factor, offset;
+  uint8_t padding;
+  uint8_t* output;
+  ptrdiff_t output_plane;
+};
 
 using Spread = void (*)(const uint8_t* from, int step, ptrdiff_t blocks, const uint8_t* inside, uint8_t zero,
                         uint8_t* words);
@@ -154,7 +167,7 @@ struct IntegerKernels {
   void (*pool)(const CodedPooling&);
   void (*quantize)(const float* from, float inverse_scale, float zero, uint8_t* to, ptrdiff_t count);
   void (*dequantize)(const uint8_t* from, float scale, float zero, float* to, ptrdiff_t count);
-  uint8_t (*mean)(const uint8_t* codes, ptrdiff_t count, int32_t zero, float factor, float offset);
+  void (*means)(const CodedMeans&);
   float (*logit)(const int8_t* weights, const uint8_t* codes, ptrdiff_t count, float multiplier, float offset);
 };
 

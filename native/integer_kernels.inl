@@ -12,6 +12,6 @@ static constexpr IntegerKernels make_integer_table() {
   return {Lanes::group, Lanes::offset,   window_tile, Lanes::point_tile,
           direct,       depthwise,       pointwise,   in_order ? spread<Lanes> : nullptr,
           interleave,   coded_attention, elementwise, look_up,
-          pool,         quantize,        dequantize,  mean,
+          pool,         quantize,        dequantize,  means,
           logit};
 }

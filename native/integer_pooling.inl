@@ -58,10 +58,12 @@ static inline void pool_rows(const CodedPooling& j, Merge merge, Store store) {
   }
 }
 
-// Means of windows that lie inside the image: sums of words with weights of 1, as in a depthwise convolution.
-template <int Step>
+// Means of windows that lie inside the image: sums of words with weights of 1, as in a depthwise convolution. The usual
+// window has two rows of one word.
+template <int Step, bool Small>
 static void mean_inside(const CodedPooling& pooling) {
   const CodedPooling j = pooling;  // a copy that stores of codes cannot change as far as the compiler knows
+  const int height = Small ? 2 : j.kernel[0], width = Small ? 1 : j.kernel[1];
   ptrdiff_t neighbours[Lanes::group];
   int32_t full = 0, rest = 0;  // weights of a word, and of the last word of a row
   for (int g = 0; g < Lanes::group; g++) {
@@ -70,6 +72,7 @@ static void mean_inside(const CodedPooling& pooling) {
     full |= one;
     if (g < (j.kernel[1] - 1) % Lanes::group + 1) rest |= one;
   }
+  const typename Lanes::Weights full_weights = Lanes::weights(&full), rest_weights = Lanes::weights(&rest);
   const Lanes first = Lanes::all((Lanes::offset - j.zero) * j.kernel[0] * j.kernel[1]);
   const Real factor = Real::all(j.factors[0]), offset = Real::all(j.offset);  // all windows have the same size
   const Block::Limits limits(0, 255, 0);
@@ -80,9 +83,9 @@ static void mean_inside(const CodedPooling& pooling) {
       Lanes sums[kPerBlock];
       for (int i = 0; i < kPerBlock; i++) sums[i] = first;
       const uint8_t* from = j.input + r * j.stride[0] * j.row + Step * c;
-      for (int y = 0; y < j.kernel[0]; y++, from += j.row)
-        for (int x = 0; x < j.kernel[1]; x += Lanes::group) {
-          const typename Lanes::Weights w = Lanes::weights(x + Lanes::group < j.kernel[1] ? &full : &rest);
+      for (int y = 0; y < height; y++, from += j.row)
+        for (int x = 0; x < width; x += Lanes::group) {
+          const typename Lanes::Weights w = !Small && x + Lanes::group < width ? full_weights : rest_weights;
           Lanes codes[kPerBlock];
           read_word<Step, true>(neighbours, from + x, codes);
           for (int i = 0; i < kPerBlock; i++) sums[i] = Lanes::dot(sums[i], codes[i], w);
@@ -90,7 +93,7 @@ static void mean_inside(const CodedPooling& pooling) {
       Real means[kPerBlock];
       for (int i = 0; i < kPerBlock; i++) means[i] = Real::of(sums[i]) * factor + offset;
       const ptrdiff_t position = r * j.out_row + c;  // what a row writes past its end, later rows overwrite
-      const bool fits = position + kBlock <= (j.out_height - 1) * j.out_row + j.out_width;
+      const bool fits = position + kBlock <= j.end;
       Block::store(means, limits, fits ? j.output + position : partial, pixels);
       for (ptrdiff_t i = 0; !fits && i < j.out_width - c; i++) j.output[position + i] = partial[i];
     }
@@ -121,7 +124,10 @@ static void pool(const CodedPooling& j) {
       std::memcpy(j.output + r * j.out_row, merged, j.out_width);
     });
   }
-  if (is_inside(j) && j.stride[1] <= 2) return j.stride[1] == 1 ? mean_inside<1>(j) : mean_inside<2>(j);
+  if (is_inside(j) && j.stride[1] <= 2) {
+    if (j.stride[1] == 1) return mean_inside<1, false>(j);
+    return j.kernel[0] == 2 && j.kernel[1] <= Lanes::group ? mean_inside<2, true>(j) : mean_inside<2, false>(j);
+  }
   const auto sum = [](int32_t a, int32_t b) { return a + b; };
   pool_rows<int32_t>(j, sum, [&](ptrdiff_t r, int32_t rows, const int32_t* merged) {
     encode_sums(j, merged, rows, j.factors + r * j.out_width, j.output + r * j.out_row);

@@ -180,6 +180,7 @@ void CodedPoolStep::run(const Run& run) const {
       j.factors = largest_ ? nullptr : factors_[run.domain].data();
       j.offset = largest_ ? 0.0f : offsets_[run.domain];
       j.output = run.codes(output, piece.image) + c * to.plane();
+      j.end = to.blocks() * kBlock;
       j.scratch = sums.data();
       j.length = length_;
       run.program.integers().pool(j);
@@ -196,16 +197,19 @@ void CodedMeanStep::settle(Program& program) {
 void CodedMeanStep::run(const Run& run) const {
   const Lattice &from = run.program.lattice(inputs[0]), &to = run.program.lattice(output);
   const Domain& d = domains_[run.domain];
-  const int32_t zero = run.program.zero(inputs[0], run.domain);
-  const uint8_t padding = run.program.zero(output, run.domain);
   run.for_each_piece(1, run.program.shape(output).channels, [&](const Piece& piece, int) {
-    const uint8_t* codes = run.codes(inputs[0], piece.image);
-    uint8_t* means = run.codes(output, piece.image);
-    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
-      std::memset(means + c * to.plane(), padding, kBlock);  // the only block
-      means[c * to.plane()] =
-          run.program.integers().mean(codes + c * from.plane(), from.blocks() * kBlock, zero, d.factor, d.offset);
-    }
+    CodedMeans j{};
+    j.codes = run.codes(inputs[0], piece.image) + piece.first_channel * from.plane();
+    j.plane = from.plane();
+    j.count = from.blocks() * kBlock;
+    j.channels = piece.last_channel - piece.first_channel;
+    j.zero = run.program.zero(inputs[0], run.domain);
+    j.factor = d.factor;
+    j.offset = d.offset;
+    j.padding = run.program.zero(output, run.domain);
+    j.output = run.codes(output, piece.image) + piece.first_channel * to.plane();
+    j.output_plane = to.plane();
+    run.program.integers().means(j);
     run.fill_ring(output, piece);
   });
 }
