@@ -249,14 +249,14 @@ IntegerWindows::Range IntegerWindows::columns_inside(ptrdiff_t phase) const {
 // Rows are copied in order, in whole blocks: what one writes past its end, the next overwrites.
 void IntegerWindows::copy_row(const uint8_t* from, ptrdiff_t phase, const Range& inside, uint8_t zero,
                               uint8_t* to) const {
+  for (ptrdiff_t c = 0; c < inside.first; c += kBlock) std::memset(to + c, zero, kBlock);
   if (across_ == 1) {
     for (ptrdiff_t c = inside.first; c <= inside.last; c += kBlock)
       std::memcpy(to + c, from + c + columns_.first, kBlock);
   } else {
     for (ptrdiff_t c = inside.first; c <= inside.last; c++) to[c] = from[(c + columns_.first) * across_ + phase];
   }
-  for (ptrdiff_t c = 0; c < inside.first; c++) to[c] = zero;
-  for (ptrdiff_t c = inside.last + 1; c < copied_row_; c++) to[c] = zero;
+  for (ptrdiff_t c = inside.last + 1; c < copied_row_; c += kBlock) std::memset(to + c, zero, kBlock);
 }
 
 }  // namespace prunus

@@ -237,6 +237,7 @@ struct Kernels {
   float (*sum)(const float* plane, ptrdiff_t count);
   void (*every_second)(const float* from, ptrdiff_t count, float* even, float* odd);
   void (*widen)(const uint16_t* from, Precision precision, float* to, ptrdiff_t count);
+  bool (*copy_finite)(const float* from, float* to, ptrdiff_t count);  // returns whether all are finite
 };
 
 // Copy floats of any precision to float32.

@@ -116,7 +116,19 @@ static void widen(const uint16_t* from, Precision precision, float* to, ptrdiff_
   for (; i < count; i++) to[i] = is_float16 ? widen_float16(from[i]) : widen_bfloat16(from[i]);
 }
 
+// A float that is not finite has all exponent bits set.
+static bool copy_finite(const float* from, float* to, ptrdiff_t count) {
+  uint32_t any_not_finite = 0;
+  for (ptrdiff_t i = 0; i < count; i++) {
+    uint32_t bits;
+    std::memcpy(&bits, from + i, sizeof bits);
+    any_not_finite |= ((bits & 0x7f800000u) == 0x7f800000u);
+    to[i] = from[i];
+  }
+  return !any_not_finite;
+}
+
 static constexpr Kernels make_table(const char* name, const IntegerKernels& integers) {
-  return {name,     &integers, direct,      depthwise,  select,    pointwise, fours,        dense_pointwise,
-          classify, pool,      elementwise, layer_norm, attention, sum,       every_second, widen};
+  return {name, &integers,   direct,     depthwise, select, pointwise,    fours, dense_pointwise, classify,
+          pool, elementwise, layer_norm, attention, sum,    every_second, widen, copy_finite};
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <stdexcept>
 
 namespace prunus {
@@ -14,18 +13,6 @@ constexpr ptrdiff_t kMostFloats = ptrdiff_t{1} << 26;     // of images that go t
 constexpr ptrdiff_t kMostOfAnImage = ptrdiff_t{1} << 28;  // floats: 1 GiB, far above any real network
 constexpr ptrdiff_t kMostKept = ptrdiff_t{1} << 26;       // numbers; far above any real network
 constexpr size_t kIdle = 4;                               // contexts that are kept for later runs
-
-// Copy floats; return whether all are finite. A float that is not has all exponent bits set.
-bool copy_finite(const float* from, float* to, ptrdiff_t count) {
-  uint32_t any_not_finite = 0;
-  for (ptrdiff_t i = 0; i < count; i++) {
-    uint32_t bits;
-    std::memcpy(&bits, from + i, sizeof bits);
-    any_not_finite |= ((bits & 0x7f800000u) == 0x7f800000u);
-    to[i] = from[i];
-  }
-  return !any_not_finite;
-}
 
 }  // namespace
 
@@ -164,8 +151,8 @@ bool Program::take_images(const Run& run, const float* images) const {
     const ptrdiff_t first = piece.first_block * kBlock,
                     count = std::min(piece.last_block * kBlock, in.pixels()) - first;
     for (int c = piece.first_channel; c < piece.last_channel; c++)
-      if (!copy_finite(images + (piece.image * in.channels + c) * in.pixels() + first,
-                       run.value(0, piece.image) + c * in.plane() + first, count))
+      if (!kernels_.copy_finite(images + (piece.image * in.channels + c) * in.pixels() + first,
+                                run.value(0, piece.image) + c * in.plane() + first, count))
         finite = false;
   });
   return finite;
