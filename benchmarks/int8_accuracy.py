@@ -97,8 +97,8 @@ def compare_rules(case: Case, counts: list[int], draws: int) -> list[dict[str, A
             for images in drawn:
                 calibrating = {name: d.calibration for name, d in images.items()}
                 coder = make_coder(case.bundle, calibrate(case.bundle, calibrating, ranges), weights)
-                coder = coder.corrected(calibrating) if moves else coder
-                bundles.append(coder.coded(possible_integers(case.bundle)))
+                possible = possible_integers(case.bundle)
+                bundles.append((coder.corrected(calibrating, possible) if moves else coder).coded(possible))
             losses = [case.judge.losses(bundle) for bundle in bundles]
             row: dict[str, Any] = {"images": count, "ranges": ranges, "weights": weights, "moves_biases": moves}
             row |= {"mean_lost": [mean_lost(loss) for loss in losses]}

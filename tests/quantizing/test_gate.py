@@ -158,3 +158,27 @@ def test_a_coarse_coding_is_found_by_its_images(coder: Coder) -> None:
     scales = decision.bundle.arrays["coding/a/scale"]
     assert np.float32(places["a"][1, True][0]) not in scales
     assert len(coded) == len(scales)
+
+
+def test_operations_return_to_floats_if_gains_hide_losses(coder: Coder) -> None:
+    class _Turning(_Judge):
+        def losses(self, bundle: Bundle) -> Losses:
+            return {"a": Loss(100, 0.9, 0.9, turned=2 * len(bundle.manifest.integers))}
+
+    decision = Gate(coder, _Turning(lambda bundle: False)).decide()
+    assert decision.losses["a"].turned == 2  # of 100, in which 5 may turn
+    assert len(decision.bundle.manifest.integers) == 1  # of 5; the two of b go together
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_biases_are_moved_for_the_operations_that_compute_with_integers(coder: Coder, most: int) -> None:
+    images = {domain: drawn.calibration for domain, drawn in drawn_images(coder.bundle).items()}
+    seen: list[str] = []
+    judge = _Judge(lambda bundle: len(bundle.manifest.integers) > most)
+    found = Gate(coder, judge, images=images, correcting=lambda domain, *_: seen.append(domain)).decide().bundle
+    assert len(found.manifest.integers) == most
+    integers = (0,) if most == 1 else possible_integers(coder.bundle)
+    expected = coder.corrected(images, integers).coded(integers)
+    assert found.arrays.keys() == expected.arrays.keys()
+    assert all(np.array_equal(array, expected.arrays[name]) for name, array in found.arrays.items())
+    assert len(seen) == len(judge.judged) * len(images)  # anew for every choice

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from prunus.quantizing.images import Drawn
 from prunus.quantizing.judging import Judge, Loss, is_within, loses_no_more
 from tests.makers.eight_bit_images import drawn_images
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle
@@ -30,6 +31,26 @@ def test_one_lost_image_in_all_is_no_loss_where_there_are_few(first: int, second
     assert is_within(losses) is expected
 
 
+@pytest.mark.parametrize(
+    ("images", "turned", "expected"),
+    [(512, 25, True), (512, 26, False), (20, 2, True), (20, 3, False), (100, 5, True), (100, 6, False)],
+)
+def test_many_images_that_turn_are_a_loss_even_if_as_many_are_gained(images: int, turned: int, expected: bool) -> None:
+    """What 512 images lose has a standard error of 5 images, one point, if 25 of them turn: one in 20."""
+    losses = {"a": Loss(images, 0.5, 0.5, turned), "b": Loss(images, 0.5, 0.6)}
+    assert is_within(losses) is expected
+    assert is_within({"a": Loss(images, 0.5, 0.5, turned=0), "b": losses["b"]})
+
+
+def test_where_floats_turn_many_images_integers_turn_no_more() -> None:
+    floats = {"a": Loss(100, 0.5, 0.4, turned=10)}
+    assert loses_no_more({"a": Loss(100, 0.5, 0.4, turned=10)}, floats)
+    assert not loses_no_more({"a": Loss(100, 0.5, 0.45, turned=11)}, floats)
+    few = {"a": Loss(100, 0.5, 0.48, turned=2)}
+    assert loses_no_more({"a": Loss(100, 0.5, 0.48, turned=5)}, few)  # 5 in 100 are allowed
+    assert not loses_no_more({"a": Loss(100, 0.5, 0.48, turned=6)}, few)
+
+
 def test_one_domain_that_loses_more_is_enough_to_lose_more() -> None:
     losses = {"a": Loss(20, 0.5, 0.4), "b": Loss(20, 0.5, 0.5)}
     assert loses_no_more(losses, losses)
@@ -47,5 +68,27 @@ def test_a_bundle_loses_nothing_against_itself_and_others_do() -> None:
     assert seen[:2] == [("a", 64, 70), ("a", 70, 70)]
     bundle.arrays["kernels/a"] = -bundle.kernels("a")
     assert judge.distance(bundle) > 0.1
-    assert judge.losses(bundle)["a"].lost > 0
+    loss = judge.losses(bundle)["a"]
+    assert loss.lost > 0
+    assert loss.turned == round(70 * loss.lost)  # all were right before, so none is gained
     assert np.isfinite(judge.distance(bundle))
+
+
+def test_images_that_are_gained_turn_as_those_that_are_lost_do() -> None:
+    bundle = random_bundle(make_graph(convolution("a", [0], (8, 3))), 8)
+    images = drawn_images(bundle, held_out=40)
+    drawn = images["a"]
+    before = Judge(bundle, {"a": drawn}, 1, lambda *_: None).logits["a"].argmax(1)
+    bundle.arrays["kernels/a"] = -bundle.kernels("a")
+    after = Judge(bundle, {"a": drawn}, 1, lambda *_: None).logits["a"].argmax(1)
+    bundle.arrays["kernels/a"] = -bundle.kernels("a")
+    differ = np.flatnonzero(before != after)
+    labels = before.copy()
+    labels[differ[::2]] = after[differ[::2]]  # every other image that changes is gained
+    judge = Judge(bundle, {"a": Drawn(drawn.calibration, drawn.held_out, labels)}, 1, lambda *_: None)
+    bundle.arrays["kernels/a"] = -bundle.kernels("a")
+    loss = judge.losses(bundle)["a"]
+    assert len(differ) > 10
+    assert loss.turned == len(differ)
+    assert abs(loss.lost * 40) <= 1 + 1e-9
+    assert not loss.is_steady

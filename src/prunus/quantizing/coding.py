@@ -10,7 +10,7 @@ import numpy as np
 from prunus.arrays import Array, Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import encode
-from prunus.bundle.eight_bits.splitting import Split, possible_integers, split_activations
+from prunus.bundle.eight_bits.splitting import Split, split_activations
 from prunus.graph.operations import Conv
 from prunus.integers.steps import Codes
 from prunus.quantizing.codings import Calibration, unwatched
@@ -25,8 +25,8 @@ class Coder:
 
     Args:
         weights: kernels/, scale/ and head/ arrays.
-        shifts: what the biases of convolutions gain to make up for rounded weights and values, with everything in
-            integers that can be; operations in floats have rounded weights too.
+        shifts: what the biases of convolutions gain to make up for rounded weights and values. They fit the operations
+            in integers and the wide layers that they were measured with, and no others.
     """
 
     bundle: Bundle
@@ -34,16 +34,22 @@ class Coder:
     weights: Mapping[str, Array]
     shifts: Shifts = field(default_factory=dict)
 
-    def corrected(self, images: Mapping[str, Pictures], watch: Loading = unwatched) -> Coder:
-        """Return a coder whose biases keep the mean of every channel on these images."""
-        coded = replace(self, shifts={}).coded(possible_integers(self.bundle))
-        return replace(self, shifts=bias_shifts(self.bundle, coded, images, watch))
+    def corrected(
+        self,
+        images: Mapping[str, Pictures],
+        integers: Collection[int],
+        wide: Collection[str] = (),
+        watch: Loading = unwatched,
+    ) -> Coder:
+        """Return a coder whose biases keep the mean of every channel on these images, in one choice of integers."""
+        coded = replace(self, shifts={}).coded(integers, wide)
+        return replace(self, shifts=bias_shifts(self.bundle, coded, integers, images, watch))
 
     def coded(self, integers: Collection[int], wide: Collection[str] = ()) -> Bundle:
         """Return the 8-bit bundle in which these operations compute with integers and these layers stay float16."""
         split = split_activations(self.bundle, integers)
         arrays = {n: array for n, array in split.bundle.arrays.items() if not n.startswith(("kernels/", "head/"))}
-        arrays |= {**self.weights, **self.calibration.arrays(split), **self._biases(split, wide)}
+        arrays |= {**self.weights, **self.calibration.arrays(split), **self._biases(split)}
         for layer in wide:
             arrays[f"kernels/{layer}"] = encode(self.bundle.kernels(layer), "float16")
             del arrays[f"scale/{layer}"]
@@ -51,11 +57,11 @@ class Coder:
         kept = tuple(layer for layer in manifest.convs if layer in set(wide))
         return Bundle(manifest.with_graph(manifest.graph, manifest.integers, kept), arrays)
 
-    def _biases(self, split: Split, wide: Collection[str]) -> dict[str, Array]:
-        """Return the biases that are moved; a layer of wide weights has nothing to make up for."""
+    def _biases(self, split: Split) -> dict[str, Array]:
+        """Return the biases that are moved."""
         arrays: dict[str, Array] = {}
         for number, (origin, operation) in enumerate(zip(split.origins, split.bundle.manifest.graph, strict=True)):
-            if origin.is_activation or not isinstance(operation, Conv) or operation.layer in wide:
+            if origin.is_activation or not isinstance(operation, Conv):
                 continue
             for domain in split.bundle.domains:
                 shift = self.shifts.get((domain, origin.number))

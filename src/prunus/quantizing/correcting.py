@@ -2,12 +2,13 @@
 
 Rounding moves the mean of a channel, because its weights are the same in every image. Every domain has biases of its
 own, so moving them back takes no bytes. Images go through the network of floats and that of codes together; each
-convolution is corrected before its result is used, so no error is corrected twice.
+convolution is corrected before its result is used, so no error is corrected twice. What rounds decides how far a mean
+moves, so biases that were moved for other operations in integers do more harm than good.
 
 Legend: O = output channels.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.eight_bits.rules import LARGEST_CODE
-from prunus.bundle.eight_bits.splitting import possible_integers, split_activations
+from prunus.bundle.eight_bits.splitting import split_activations
 from prunus.bundle.packing import from_bundle
 from prunus.graph.network import GraphNetwork
 from prunus.graph.operations import Activated, Conv, Operation
@@ -30,16 +31,19 @@ Shifts = dict[tuple[str, int], Floats]  # of a domain and an operation before it
 Rounding = Callable[[int, Tensor], Tensor]  # a value's number, and its numbers as codes
 
 
-def bias_shifts(bundle: Bundle, coded: Bundle, images: Mapping[str, Pictures], watch: Loading) -> Shifts:
+def bias_shifts(
+    bundle: Bundle, coded: Bundle, integers: Collection[int], images: Mapping[str, Pictures], watch: Loading
+) -> Shifts:
     """Return what is added to the biases that only one domain uses.
 
     Args:
-        coded: the bundle with everything in integers that can be.
+        coded: the bundle with these operations in integers.
+        images: of the domains whose biases move.
         watch: told of every domain that is done.
     """
-    split = split_activations(bundle, possible_integers(bundle))
+    split = split_activations(bundle, integers)
     shifts: Shifts = {}
-    for domain in bundle.domains:
+    for domain in images:
         floats, codes = (from_bundle(network, [domain]) for network in (split.bundle, coded))
         own = {n for n in range(len(split.origins)) if f"norm/{domain}/{n}.bias" in coded.arrays}
         moved = _shifts(floats, codes, _rounding(coded, domain), _stacked(images[domain], floats), own)

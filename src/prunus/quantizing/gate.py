@@ -4,10 +4,13 @@ First, all operations that can compute with integers do so. If that loses too mu
 return to floats, those first that change the logits most on their own. Their weights stay in 8 bits, so the file does
 not grow. Only if all operations in floats still lose too much, layers store their weights as float16, as far as there
 is room. All other operations then compute with integers again, and return to floats as before.
+
+Biases move anew for every choice that is judged, since they make up for what this choice rounds. Operations and layers
+are ranked with biases as they are.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from prunus.bundle.bundle import Bundle
@@ -17,7 +20,7 @@ from prunus.bundle.file import bundle_size
 from prunus.graph.operations import Conv
 from prunus.quantizing.coding import Coder
 from prunus.quantizing.codings import unwatched
-from prunus.quantizing.images import Loading
+from prunus.quantizing.images import Loading, Pictures
 from prunus.quantizing.judging import Judge, Losses, is_within, loses_no_more
 
 Thing = TypeVar("Thing", int, str)  # an operation or a layer
@@ -37,12 +40,16 @@ class Gate:
 
     Args:
         watch: told how many operations or layers have been tried on their own.
+        images: that move biases; none if they stay.
+        correcting: told of every domain whose biases have been moved.
     """
 
     coder: Coder
     judge: Judge
     most_bytes: int | None = None
     watch: Loading = unwatched
+    images: Mapping[str, Pictures] = field(default_factory=dict)
+    correcting: Loading = unwatched
 
     def decide(self) -> Decision:
         """Return the bundle with the fewest operations in floats that loses little enough, or the one nearest to it."""
@@ -103,7 +110,7 @@ class Gate:
         return bundle_size(recorded, "int8") <= self.most_bytes
 
     def _judged(self, integers: Collection[int], wide: Collection[str] = ()) -> Decision:
-        bundle = self.coder.coded(integers, wide)
+        bundle = self.coder.corrected(self.images, integers, wide, self.correcting).coded(integers, wide)
         return Decision(bundle, self.judge.losses(bundle))
 
 

@@ -17,29 +17,42 @@ from prunus.runtime.engine import Engine, make_engine
 BATCH = 64
 FEW = 16  # images of a domain that are enough to compare logits
 MOST_MEAN_LOSS, MOST_LOSS = 0.003, 0.01  # of accuracy: over all domains, and of any of them
+MOST_TURNED = 0.05  # of the images of a domain: what 512 lose then has a standard error of 26**0.5 images, a point
 ROUNDING = 1e-9
 ONE_IMAGE = 1 + 1e-6
+FEW_TURNED = 2  # images, that prove nothing: one each way
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The accuracy of one domain on its held-out images, in floats and in 8 bits."""
+    """The accuracy of one domain on its held-out images, in floats and in 8 bits.
+
+    Args:
+        turned: images that are right in only one of the two. What is lost has the standard error √turned, in images:
+            with many of them, a small loss is luck that other images do not have.
+    """
 
     images: int
     floats: float
     coded: float
+    turned: int = 0
 
     @property
     def lost(self) -> float:
         """Return by how much the accuracy is lower in 8 bits."""
         return self.floats - self.coded
 
+    @property
+    def is_steady(self) -> bool:
+        """Return whether so few images turned that others lose about as much."""
+        return self.turned <= max(FEW_TURNED, MOST_TURNED * self.images + ROUNDING)
+
 
 Losses = dict[str, Loss]
 
 
 def is_within(losses: Losses) -> bool:
-    """Return whether 8 bits lose little enough, over all domains and in each of them.
+    """Return whether 8 bits lose little enough, over all domains and in each of them, and not only by luck.
 
     One image that is lost proves nothing, however few there are.
     """
@@ -49,13 +62,17 @@ def is_within(losses: Losses) -> bool:
     else:
         mean_is_kept = mean(loss.lost for loss in losses.values()) <= MOST_MEAN_LOSS + ROUNDING
     return mean_is_kept and all(
-        loss.lost <= MOST_LOSS + ROUNDING or loss.lost * loss.images <= ONE_IMAGE for loss in losses.values()
+        loss.is_steady and (loss.lost <= MOST_LOSS + ROUNDING or loss.lost * loss.images <= ONE_IMAGE)
+        for loss in losses.values()
     )
 
 
 def loses_no_more(losses: Losses, others: Losses) -> bool:
-    """Return whether no domain loses more than others of the same images say."""
-    return all(loss.coded >= others[domain].coded - ROUNDING for domain, loss in losses.items())
+    """Return whether no domain loses more than others of the same images say, and not only by luck."""
+    return all(
+        loss.coded >= others[domain].coded - ROUNDING and (loss.is_steady or loss.turned <= others[domain].turned)
+        for domain, loss in losses.items()
+    )
 
 
 class Judge:
@@ -78,10 +95,9 @@ class Judge:
         found: Losses = {}
         for domain, drawn in self.images.items():
             logits = self._classify(engine, domain, drawn.held_out)
-            floats, coded = (
-                float((answers.argmax(1) == drawn.labels).mean()) for answers in (self.logits[domain], logits)
-            )
-            found[domain] = Loss(len(drawn.labels), floats, coded)
+            floats, coded = (answers.argmax(1) == drawn.labels for answers in (self.logits[domain], logits))
+            turned = int((floats != coded).sum())
+            found[domain] = Loss(len(drawn.labels), float(floats.mean()), float(coded.mean()), turned)
         return found
 
     def distance(self, bundle: Bundle) -> float:

@@ -34,9 +34,10 @@ def quantize(bundle: Bundle, images: Mapping[str, Drawn], settings: Settings, wa
     """Return the 8-bit bundle of a bundle of floats, whose provenance records what it loses on held-out images."""
     drawn = {domain: images_of.calibration for domain, images_of in images.items()}
     calibration = calibrate(bundle, drawn, settings.ranges, partial(watch, "calibrating"))
-    coder = make_coder(bundle, calibration, settings.weights).corrected(drawn, partial(watch, "correcting"))
+    coder = make_coder(bundle, calibration, settings.weights)
     judge = Judge(bundle, images, settings.threads, partial(watch, "measuring 8 bits of"))
-    decision = Gate(coder, judge, settings.most_bytes, partial(watch, "ranking")).decide()
+    watches = partial(watch, "ranking"), drawn, partial(watch, "correcting")
+    decision = Gate(coder, judge, settings.most_bytes, *watches).decide()
     count = max(len(drawn.calibration) for drawn in images.values())
     return _recorded(decision.bundle, count, decision.losses)
 
