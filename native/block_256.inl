@@ -40,6 +40,7 @@ struct Block {
     // The minimum of a number and NaN is its second argument.
     __m256i round(Real x) const { return _mm256_cvtps_epi32(_mm256_min_ps(high, x.v)); }
   };
+  using FreeLimits = Limits;  // for numbers below 2^31
 
   // The sum of the codes of whole blocks; it fits 32 bits.
   static int32_t total(const uint8_t* codes, ptrdiff_t count) {

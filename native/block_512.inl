@@ -35,6 +35,11 @@ struct Block {
     // The minimum of a number and NaN is its second argument.
     __m512i round(Real x) const { return _mm512_cvtps_epi32(_mm512_min_ps(high, x.v)); }
   };
+  // For numbers below 2^31, where `high` is 255: packing applies it.
+  struct FreeLimits : Limits {
+    using Limits::Limits;
+    __m512i round(Real x) const { return _mm512_cvtps_epi32(x.v); }
+  };
 
   // The sum of the codes of whole blocks; it fits 32 bits.
   static int32_t total(const uint8_t* codes, ptrdiff_t count) {
@@ -50,16 +55,17 @@ struct Block {
   }
 
   // Clamp and round; padding receives `zero`.
-  static void store(const Real (&x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
-    const __m128i codes = _mm512_cvtepi32_epi8(_mm512_max_epi32(limits.round(x[0]), _mm512_setzero_si512()));
+  template <class L>
+  static void store(const Real (&x)[1], const L& limits, uint8_t* to, const uint8_t* pixels) {
+    const __m128i codes = _mm512_cvtusepi32_epi8(_mm512_max_epi32(limits.round(x[0]), _mm512_setzero_si512()));
     const __m128i within = _mm_max_epu8(codes, _mm512_castsi512_si128(limits.low));
     const __m128i mask = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                      _mm_blendv_epi8(_mm512_castsi512_si128(limits.zero), within, mask));
   }
   // Store two, three or four blocks at once.
-  template <int B>
-  static void store_some(const Real (*x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+  template <int B, class L>
+  static void store_some(const Real (*x)[1], const L& limits, uint8_t* to, const uint8_t* pixels) {
     const __m512i none = _mm512_setzero_si512();
     const __m512i first = _mm512_packs_epi32(limits.round(x[0][0]), limits.round(x[1][0]));
     const __m512i second =

@@ -17,18 +17,18 @@ static inline void read_word(const ptrdiff_t* offsets, const uint8_t* p, L (&x)[
 }
 
 // A copy of Finish that stores of codes cannot change as far as the compiler knows, so that it stays in registers.
+template <class L>
 struct Finisher {
   explicit Finisher(const Finish& finish)
       : f(finish), limits(f.low, f.high, f.zero), factor(Real::all(f.residual_factor)) {}
   const Finish f;
-  const Block::Limits limits;
+  const L limits;
   const Real factor;
 };
 
 // Store B blocks, up to four at a time if a block is a single vector.
-template <int B, class AnyBlock>
-static inline void store_blocks(const Real (&x)[B][kPerBlock], const typename AnyBlock::Limits& limits, uint8_t* to,
-                                const uint8_t* pixels) {
+template <int B, class AnyBlock, class L>
+static inline void store_blocks(const Real (&x)[B][kPerBlock], const L& limits, uint8_t* to, const uint8_t* pixels) {
   constexpr int together = kPerBlock > 1 ? 1 : 4, rest = B % together;
   int b = 0;
   if constexpr (together > 1) {
@@ -41,8 +41,8 @@ static inline void store_blocks(const Real (&x)[B][kPerBlock], const typename An
 }
 
 // Finish the sums of one output channel for B blocks.
-template <int B>
-static inline void finish(const Lanes (&sums)[B * kPerBlock], const Finisher& all, ptrdiff_t channel,
+template <int B, class L>
+static inline void finish(const Lanes (&sums)[B * kPerBlock], const Finisher<L>& all, ptrdiff_t channel,
                           ptrdiff_t position) {
   const Finish& f = all.f;
   const Real multiplier = Real::all(f.multipliers[channel]), offset = Real::all(f.offsets[channel]);

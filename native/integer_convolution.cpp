@@ -1,5 +1,7 @@
 #include "integer_convolution.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "integer_depthwise.hpp"
@@ -30,6 +32,7 @@ void IntegerConvolution::settle(Program& program) {
       throw std::invalid_argument("a convolution and its input differ in the code of zero");
   }
   if (kernels_.offset) set_first_sums();
+  for (const Domain& domain : domains_) bounded_.push_back(is_bounded(domain));
   prepare_runs(program);
 }
 
@@ -49,6 +52,18 @@ void IntegerConvolution::set_first_sums() {
   }
 }
 
+// Return whether the limits of codes are all that keeps the numbers of a domain from being too large.
+bool IntegerConvolution::is_bounded(const Domain& domain) const {
+  constexpr double most = 1 << 30, largest = 255, weight = 127;
+  const double products = static_cast<double>(layer_.taps()) * layer_.group_inputs();
+  double factor = 0, offset = std::abs(domain.residual) * largest;
+  for (int o = 0; o < layer_.outputs; o++) {
+    factor = std::max<double>(factor, std::abs(domain.multipliers[o]));
+    offset = std::max<double>(offset, std::abs(domain.residual) * largest + std::abs(domain.offsets[o]));
+  }
+  return domain.high == 255.0f && factor * products * largest * weight + offset < most;
+}
+
 Finish IntegerConvolution::finish(const Run& run, ptrdiff_t image) const {
   const Domain& d = domains_[run.domain];
   const Lattice& lattice = run.program.lattice(output);
@@ -59,6 +74,7 @@ Finish IntegerConvolution::finish(const Run& run, ptrdiff_t image) const {
           d.residual,
           d.low,
           d.high,
+          bounded_[run.domain],
           lattice.pixels.data(),
           run.program.zero(output, run.domain),
           run.codes(output, image),

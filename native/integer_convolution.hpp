@@ -56,8 +56,10 @@ class IntegerConvolution : public Step {
 
  private:
   void set_first_sums();
+  bool is_bounded(const Domain& domain) const;
 
   std::vector<std::vector<int32_t>> first_sums_;
+  std::vector<bool> bounded_;  // per domain
 };
 
 std::unique_ptr<IntegerConvolution> make_integer_convolution(const IntegerLayer& layer, Program& program, int input);

@@ -19,6 +19,7 @@ struct Finish {
   const uint8_t* residual;  // the planes to add, or null
   ptrdiff_t residual_plane;
   float residual_factor, low, high;
+  bool bounded;           // `high` is 255, and all numbers are below 2^31
   const uint8_t* pixels;  // of the lattice: padding receives `zero`
   uint8_t zero;
   uint8_t* output;

@@ -64,11 +64,11 @@ static inline void add_list(const IntegerPointwise& j, const Tile& tile, uint32_
   for (; k < end; k++) add_word<N>(j, tile, k, sums);
 }
 
-template <int B>
+template <int B, class L>
 static void pointwise_tile(const IntegerPointwise& job, ptrdiff_t position) {
   constexpr int n = B * kPerBlock;
   const IntegerPointwise j = job;  // a copy that stores of codes cannot change as far as the compiler knows
-  const Finisher finisher(j.finish);
+  const Finisher<L> finisher(j.finish);
   const Tile tile = make_tile<B>(j, position);
   for (int block = 0; block < j.blocks; block++) {
     const uint32_t* start = j.start + block * (ptrdiff_t{j.all_outputs} + 1) + j.first_output;
@@ -95,15 +95,21 @@ static void pointwise_tile(const IntegerPointwise& job, ptrdiff_t position) {
   }
 }
 
-template <int B = 1>
+template <class L, int B = 1>
 static inline void pointwise_tile_of(ptrdiff_t blocks, const IntegerPointwise& j, ptrdiff_t position) {
   if constexpr (B <= Lanes::point_tile) {
-    if (blocks == B) return pointwise_tile<B>(j, position);
-    pointwise_tile_of<B + 1>(blocks, j, position);
+    if (blocks == B) return pointwise_tile<B, L>(j, position);
+    pointwise_tile_of<L, B + 1>(blocks, j, position);
   }
 }
 
-static void pointwise(const IntegerPointwise& j, ptrdiff_t first_block, ptrdiff_t last_block) {
+template <class L>
+static void pointwise_within(const IntegerPointwise& j, ptrdiff_t first_block, ptrdiff_t last_block) {
   for_each_tile(first_block, last_block, Lanes::point_tile,
-                [&](ptrdiff_t blocks, ptrdiff_t position) { pointwise_tile_of(blocks, j, position); });
+                [&](ptrdiff_t blocks, ptrdiff_t position) { pointwise_tile_of<L>(blocks, j, position); });
+}
+
+static void pointwise(const IntegerPointwise& j, ptrdiff_t first_block, ptrdiff_t last_block) {
+  const auto within = j.finish.bounded ? pointwise_within<Block::FreeLimits> : pointwise_within<Block::Limits>;
+  within(j, first_block, last_block);
 }

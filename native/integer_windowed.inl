@@ -100,7 +100,7 @@ static inline bool are_near(const Words& words, int first, int count) {
   return true;
 }
 
-template <int B>
+template <int B, class L>
 static void direct_tile(const IntegerDirect& d, ptrdiff_t position, bool is_first, bool is_last) {
   constexpr ptrdiff_t tile = B * kBlock;
   const ptrdiff_t outputs = d.outputs;
@@ -116,7 +116,7 @@ static void direct_tile(const IntegerDirect& d, ptrdiff_t position, bool is_firs
     const int first = d.words.count * part / parts, some = d.words.count * (part + 1) / parts - first;
     accumulate_words<B>(some, d.words.step, are_near(d.words, first, some))(d, first, position);
   }
-  const Finisher finisher(d.finish);
+  const Finisher<L> finisher(d.finish);
   for (ptrdiff_t o = 0; o < outputs; o++) {
     expect_output<B>(finisher.f, o + kAhead, position);
     Lanes x[B * kPerBlock];
@@ -127,27 +127,34 @@ static void direct_tile(const IntegerDirect& d, ptrdiff_t position, bool is_firs
   }
 }
 
-template <int B = 1>
+template <class L, int B = 1>
 static inline void direct_tile_of(ptrdiff_t blocks, const IntegerDirect& d, ptrdiff_t position, bool is_first,
                                   bool is_last) {
   if constexpr (B <= Lanes::tile(1)) {
-    if (blocks == B) return direct_tile<B>(d, position, is_first, is_last);
-    direct_tile_of<B + 1>(blocks, d, position, is_first, is_last);
+    if (blocks == B) return direct_tile<B, L>(d, position, is_first, is_last);
+    direct_tile_of<L, B + 1>(blocks, d, position, is_first, is_last);
   }
 }
 
 static int window_tile(int words) { return Lanes::tile(words < Lanes::max_words ? words : Lanes::max_words); }
 
-static void direct(const IntegerDirect& d, ptrdiff_t first_block, ptrdiff_t last_block) {
+template <class L>
+static void direct_within(const IntegerDirect& d, ptrdiff_t first_block, ptrdiff_t last_block) {
   ptrdiff_t begun = 0;  // blocks of the tile for which the sums are ready
   for_each_tile(first_block, last_block, d.tile, [&](ptrdiff_t blocks, ptrdiff_t position) {
-    direct_tile_of(blocks, d, position, blocks != begun, position / kBlock + blocks == last_block);
+    direct_tile_of<L>(blocks, d, position, blocks != begun, position / kBlock + blocks == last_block);
     begun = blocks;
   });
 }
 
+static void direct(const IntegerDirect& d, ptrdiff_t first_block, ptrdiff_t last_block) {
+  const auto within = d.finish.bounded ? direct_within<Block::FreeLimits> : direct_within<Block::Limits>;
+  within(d, first_block, last_block);
+}
+
 template <int B, int Step, bool Near>
-static inline void depthwise_tile(const IntegerDepthwise& d, const Finisher& finisher, ptrdiff_t position) {
+static inline void depthwise_tile(const IntegerDepthwise& d, const Finisher<Block::Limits>& finisher,
+                                  ptrdiff_t position) {
   Lanes sums[B * kPerBlock];
   for (int i = 0; i < B * kPerBlock; i++) sums[i] = Lanes::all(d.first_sum);
   for (int t = 0; t < d.words.count; t++) {
@@ -167,7 +174,7 @@ static inline void depthwise_tile(const IntegerDepthwise& d, const Finisher& fin
 template <int Step, bool Near>
 static void depthwise_blocks(const IntegerDepthwise& d, ptrdiff_t first_block, ptrdiff_t last_block) {
   constexpr int many = kPerBlock == 1 ? 4 : 2;
-  const Finisher finisher(d.finish);
+  const Finisher<Block::Limits> finisher(d.finish);
   ptrdiff_t block = first_block;
   for (; block + many <= last_block; block += many) depthwise_tile<many, Step, Near>(d, finisher, block * kBlock);
   for (; block < last_block; block++) depthwise_tile<1, Step, Near>(d, finisher, block * kBlock);

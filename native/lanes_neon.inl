@@ -108,6 +108,7 @@ struct Block {
         : high(vdupq_n_f32(most)), low(vdupq_n_u8(static_cast<uint8_t>(least))), zero(vdupq_n_u8(code)) {}
     uint16x4_t round(Real x) const { return vqmovun_s32(vcvtnq_s32_f32(vminq_f32(x.v, high))); }
   };
+  using FreeLimits = Limits;  // for numbers below 2^31
 
   // The sum of the codes of whole blocks; it fits 32 bits.
   static int32_t total(const uint8_t* codes, ptrdiff_t count) {

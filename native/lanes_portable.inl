@@ -96,6 +96,7 @@ struct Block {
     uint8_t zero;
     Limits(float least, float most, uint8_t code) : low(Real::all(least)), high(Real::all(most)), zero(code) {}
   };
+  using FreeLimits = Limits;  // for numbers below 2^31
 
   // The sum of the codes of whole blocks; it fits 32 bits.
   static int32_t total(const uint8_t* codes, ptrdiff_t count) {
@@ -112,8 +113,8 @@ struct Block {
     const Lanes::Vector codes = __builtin_convertvector((within + large - large).v, Lanes::Vector);
     for (int i = 0; i < 16; i++) to[i] = static_cast<uint8_t>((codes[i] & pixels[i]) | (limits.zero & ~pixels[i]));
   }
-  template <int B>
-  static void store_some(const Real (*x)[1], const Limits& limits, uint8_t* to, const uint8_t* pixels) {
+  template <int B, class L>
+  static void store_some(const Real (*x)[1], const L& limits, uint8_t* to, const uint8_t* pixels) {
     for (int b = 0; b < B; b++) store(x[b], limits, to + 16 * b, pixels + 16 * b);
   }
 };

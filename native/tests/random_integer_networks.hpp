@@ -85,7 +85,8 @@ inline int draw_coded_convolution(DrawCodes& d, CodedNetwork& net, CodedOperatio
   o.kept = in_runs ? d.bits_in_runs(inputs, outputs) : d.bits(outputs * inputs);
   const size_t count = std::count(o.kept.begin(), o.kept.end(), 1);
   o.kernels = d.weights(count * taps);
-  const float spread = 1 / (60 * std::sqrt(static_cast<float>(inputs * taps)));
+  const float usual = 1 / (60 * std::sqrt(static_cast<float>(inputs * taps)));
+  const float spread = d.chance(0.05) ? 1e9f : usual;  // then results are far too large for 32 bits
   o.domains.resize(kDomains);
   for (CodedNumbers& numbers : o.domains) {
     numbers.used = in_runs ? o.kept : d.bits(count);
