@@ -69,24 +69,33 @@ void Workers::run(ptrdiff_t items, Call call, void* context) {
   failure_ = nullptr;
   loop_.call = call;
   loop_.context = context;
-  loop_.open.store(true, std::memory_order_release);
+  for (ptrdiff_t worker = 1; worker < threads(); worker++)
+    shares_[worker].state.store(State::open, std::memory_order_release);
   wake();
   take(0);
-  loop_.open = false;
-  for (ptrdiff_t worker = 1; worker < threads(); worker++)
-    for (int spins = 0; shares_[worker].inside; spins++) {
-      if (spins < kSpins) {
-        pause();
-      } else {
-        std::this_thread::yield();
-      }
-    }
+  for (ptrdiff_t worker = 1; worker < threads(); worker++) close(shares_[worker]);
   if (failure_) std::rethrow_exception(failure_);
+}
+
+// Return once the worker has left the loop, or cannot enter it any more.
+void Workers::close(Share& share) {
+  State state = share.state.load(std::memory_order_acquire);
+  for (int spins = 0; state != State::closed; spins++) {
+    if (state == State::open && share.state.compare_exchange_strong(state, State::closed)) return;
+    if (spins < kSpins) {
+      pause();
+    } else {
+      std::this_thread::yield();
+    }
+    state = share.state.load(std::memory_order_acquire);
+  }
 }
 
 void Workers::wake() {
   if (threads_.empty() || is_forked()) return;
-  loop_.round++;
+  // Only this thread writes it: adding atomically would wait until other cores give up the lines that were written
+  // before. A thread that falls asleep at this moment may miss the loop, which works without it, but not the next.
+  loop_.round.store(loop_.round.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   if (asleep_ == 0) return;
   {  // after this, a thread that was about to sleep has seen the new round or will be notified
     std::lock_guard<std::mutex> lock(mutex_);
@@ -121,9 +130,10 @@ void Workers::live(int worker) {
     }
     seen = loop_.round;
     if (stop_) return;
-    shares_[worker].inside = true;
-    if (loop_.open) take(worker);
-    shares_[worker].inside.store(false, std::memory_order_release);
+    State open = State::open;
+    if (!shares_[worker].state.compare_exchange_strong(open, State::entered)) continue;
+    take(worker);
+    shares_[worker].state.store(State::closed, std::memory_order_release);
   }
 }
 

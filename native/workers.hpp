@@ -54,21 +54,22 @@ class Workers {
   void live(int worker);
   bool is_forked() const;  // a forked child has this object, but not its threads
 
-  // A loop is open while it has items. A worker announces that it is inside before it checks whether the loop is open.
-  // The calling thread closes the loop before it checks whether a worker is inside. Hence one of the two always notices
-  // the other. Data that one thread writes and another polls has its own cache line, because moving a line between
-  // cores is slow.
+  // The calling thread opens a loop for every worker. A worker enters it, or the calling thread closes it again: both
+  // change the same number, so only one of them can. The calling thread waits for those that have entered. What threads
+  // tell each other shares as few cache lines as possible, because moving a line between cores is slow.
+  enum class State { closed, open, entered };
   struct alignas(64) Loop {
     std::atomic<uint64_t> round{0};
-    std::atomic<bool> open{false};
     Call call = nullptr;
     void* context = nullptr;
   };
   struct alignas(64) Share {
-    std::atomic<bool> inside{false};
+    std::atomic<State> state{State::closed};
     std::atomic<ptrdiff_t> next{0};
     ptrdiff_t end = 0;
   };
+  static void close(Share& share);
+
   Loop loop_;
   std::vector<Share> shares_;  // one per worker
 
