@@ -10,21 +10,19 @@ from prunus.arrays import Array, Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.eight_bits.rules import EXACT_FLOATS
 from prunus.bundle.file import read_bundle, write_bundle
-from prunus.graph.compute import compute as compute_floats
 from prunus.integers.compute import compute, exact_weight
 from prunus.integers.program import lower
 from prunus.runtime.numpy_engine import NumpyEngine, _dense_tensors, _tensors_of
 from tests.makers.coded_bundles import integer_graph, random_coded_bundle
 from tests.makers.graph_bundles import convolution, exact_logits, make_graph
 from tests.makers.plain_integers import PlainNetwork
-from tests.makers.token_networks import ONE, attention
 
 
 def _images(count: int, size: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).standard_normal((count, 3, size, size)).astype(np.float32)
 
 
-def _assert_plain(bundle: Bundle, image: Floats) -> None:
+def assert_plain(bundle: Bundle, image: Floats) -> None:
     """Compare every value of every domain with the plain reference."""
     program = lower(bundle)
     assert len(program.steps) == len(bundle.manifest.graph) + 1  # that of the image
@@ -46,7 +44,7 @@ def test_every_operation_gives_the_integers_of_a_plain_reference(seed: int) -> N
     bundle = random_coded_bundle(integer_graph(seed), 12, seed=seed)
     assert len(bundle.manifest.integers) == len(bundle.manifest.graph)
     (image,) = _images(1, 12, seed)
-    _assert_plain(bundle, image)
+    assert_plain(bundle, image)
 
 
 POOL = {"op": "pool", "inputs": (1,), "kernel": (3, 2), "stride": (2, 1), "pads": (1, 1, 0, 1)}
@@ -70,41 +68,7 @@ def test_windows_limits_and_residuals_are_those_of_the_plain_reference(operation
     for seed in range(6):
         bundle = random_coded_bundle(graph, 7, seed=seed)
         (image,) = _images(1, 7, seed)
-        _assert_plain(bundle, image)
-
-
-WINDOWS = {"window": (2, 3), "every": (1, 1), "shift": (1, 2), "apart": -20.0}
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{}, {"pairs": (36, 36)}, WINDOWS, WINDOWS | {"pairs": (6, 6), "every": (3, 1)}],
-    ids=["all pixels", "bias", "windows", "spread windows with a bias"],
-)
-def test_attention_has_the_codes_of_the_plain_reference(fields: dict[str, Any]) -> None:
-    graph = make_graph(convolution("qkv", [0], (24, 3), **ONE), attention((1, 1, 1), **fields))
-    for seed in range(4):
-        bundle = random_coded_bundle(graph, 6, seed=seed)
-        assert bundle.manifest.integers == (0, 1)
-        (image,) = _images(1, 6, seed)
-        _assert_plain(bundle, image)
-
-
-def test_attention_in_integers_stays_near_the_softmax_of_floats() -> None:
-    graph = make_graph(convolution("qkv", [0], (24, 3), **ONE), attention((1, 1, 1)))
-    for seed in range(4):
-        bundle = random_coded_bundle(graph, 9, seed=seed)
-        domain = bundle.domains[0]
-        codes = np.random.default_rng(seed).integers(0, 256, (1, 24, 9, 9)).astype(np.uint8)
-        found = compute(lower(bundle).steps[-1], [codes] * 3, {}, 0).astype(np.float64)
-        scales, zeros = (bundle.arrays[f"coding/{domain}/{role}"].astype(np.float64) for role in ("scale", "zero"))
-        numbers = scales[1] * (codes.astype(np.float64) - zeros[1])
-        exact = compute_floats(bundle.manifest.graph[1], [numbers] * 3, {}, (9, 9))
-        wanted = np.clip(exact / scales[2] + zeros[2], 0, 255)
-        spread = 255 * scales[1] / scales[2]  # of the values, in codes of the result
-        # the weights of 81 pixels are rounded by half a code of 255 each
-        assert np.abs(found - wanted).max() <= 0.5 + spread * 81 * 0.52 / 255
-        assert np.abs(found - wanted).mean() <= 0.3 + spread * 0.01
+        assert_plain(bundle, image)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -136,4 +100,4 @@ def test_a_wide_layer_of_extreme_codes_is_summed_exactly() -> None:
         zeros = bundle.arrays[f"coding/{domain}/zero"]
         zeros[:2] = 0
         bundle.arrays[f"coding/{domain}/scale"][2] = 1e4
-    _assert_plain(bundle, _images(1, 2)[0] + 3)
+    assert_plain(bundle, _images(1, 2)[0] + 3)
