@@ -18,6 +18,7 @@ import prunus
 from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.config import Recipe
 from prunus.errors import TrainingError, TrainingInterrupted
+from prunus.files import write_atomically
 from prunus.parallel import joining
 from prunus.recipes import load_recipe, parse_recipe
 from prunus.run_folder import RunFolder
@@ -138,7 +139,7 @@ def _train(folder: Path, rank: int) -> Results:
     start_run(_tiny(folder), disk / "whole", device="cpu", use_cache=False)
     pid = folder / "pid"
     if rank == 1:
-        pid.write_text(str(os.getpid()))
+        write_atomically(pid, str(os.getpid()).encode())  # the other process reads it as soon as it exists
     while not pid.exists():
         time.sleep(0.01)
     observers = [SignalAt(int(pid.read_text()), 4)] if rank == 0 else []
