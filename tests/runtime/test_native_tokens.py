@@ -1,11 +1,15 @@
 """Every engine computes the operations on tokens as torch does in double precision, with any number of threads."""
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
 from prunus.arrays import Floats
+from prunus.bundle.bundle import Bundle
+from prunus.errors import BundleError
 from prunus.onnx.model import common_model, domain_model
 from prunus.runtime import _native
 from prunus.runtime.native_engine import NativeEngine
@@ -67,6 +71,41 @@ def test_attention_in_integers_is_the_same_on_every_engine(
                 for threads in (1, 2, 3):
                     found = NativeEngine(bundle, threads, kernels).logits(IMAGES, domain)
                     np.testing.assert_array_equal(found, expected)
+
+
+def _with_any_codings(bundle: Bundle, rng: np.random.Generator) -> Bundle:
+    """Return a bundle with codings that suit no values, and biases that may be far too large."""
+    arrays = dict(bundle.arrays)
+    for name, array in bundle.arrays.items():
+        if name.startswith("coding/") and name.endswith("scale"):
+            arrays[name] = np.ldexp(array.astype(np.float32), rng.integers(-20, 20, array.shape))
+        elif name.startswith("coding/"):
+            arrays[name] = rng.integers(0, 256, array.shape).astype(np.uint8)
+        elif name.endswith(".bias"):
+            arrays[name] = np.ldexp(array.astype(np.float32), rng.integers(-16, 124))
+    return Bundle(bundle.manifest, arrays)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_attention_with_any_codings_and_biases_is_refused_or_the_same_on_every_engine(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fields = {"window": (2, 4), "shift": (1, 1), "apart": float(rng.choice([-100, 5, 1e30])), "pairs": (8, 8)}
+    graph = make_graph(convolution("a", [0], (24, 3)), attention((1, 1, 1), **fields))
+    bundle = _with_any_codings(random_coded_bundle(graph, 8, seed=seed), rng)
+    engines: list[Callable[[], Floats]] = [lambda: NumpyEngine(bundle).logits(IMAGES, "a")]
+    engines += [
+        lambda kernels=kernels: NativeEngine(bundle, 2, kernels).logits(IMAGES, "a")  # type: ignore[misc]
+        for kernels in _native.available_kernels()
+    ]
+    try:
+        expected = engines[0]()
+    except BundleError:
+        for engine in engines[1:]:
+            with pytest.raises(BundleError):
+                engine()
+        return
+    for engine in engines[1:]:
+        np.testing.assert_array_equal(engine(), expected)
 
 
 def test_attention_over_too_many_channels_or_with_wrong_numbers_is_refused() -> None:
