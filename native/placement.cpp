@@ -13,7 +13,7 @@ constexpr ptrdiff_t kMostPadding = ptrdiff_t{1} << 20;  // rows or columns; far 
 }  // namespace
 
 void Run::fill_ring(int number, const Piece& piece) const {
-  if (!program.ringed_[number]) return;
+  if (!program.ringed_[number] || piece.first_block == piece.last_block) return;  // empty pieces are no ends
   const Lattice& lattice = program.lattice(number);
   const ptrdiff_t margin = lattice.margin(), plane = lattice.plane(), end = lattice.blocks() * kBlock;
   const bool above = piece.first_block == 0, below = piece.last_block == lattice.blocks();
