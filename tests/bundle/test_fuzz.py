@@ -35,8 +35,7 @@ def test_a_search_measures_files_continues_and_finds_none_above_the_bounds(tmp_p
     for goal, found in findings["best"].items():
         shares = [entry["shares"][goal] for entry in found]
         assert shares == sorted(shares, reverse=True)
-        assert 0 <= shares[0] <= 1  # a process may use memory again that it had before, and its peak stays
-    assert sum(found[0]["shares"][goal] > 0 for goal, found in findings["best"].items()) >= 2
+        assert 0 < shares[0] <= 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak")
