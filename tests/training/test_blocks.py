@@ -61,7 +61,7 @@ def _recipe(method: str, granularity: str) -> Recipe:
             "method": method,
             "granularity": granularity,
             "budget": 0.25,
-            "training": {"epochs": 5, "lr": 0.05, "weight_lr": 0.05, "switch_lr": 3e-4},
+            "training": {"epochs": 10, "lr": 0.05, "weight_lr": 0.05, "switch_lr": 3e-4},
         }
     )
 
@@ -121,8 +121,8 @@ def test_a_quarter_in_blocks_is_kept_exactly_and_nearly_as_accurate_as_a_quarter
     assert blocks.results.budget_kept
     assert 0.98 * 0.25 * total <= blocks.kernels <= 0.25 * total
     assert max(blocks.distances.values()) < 1e-4
-    assert blocks.results.mean_accuracy > kernels.results.mean_accuracy - 0.1
-    assert blocks.results.mean_accuracy > 0.5  # chance is 7 %
+    assert blocks.results.mean_accuracy > kernels.results.mean_accuracy - 0.05
+    assert blocks.results.mean_accuracy > 0.7  # chance is 7 %
 
 
 def test_blocks_learn_with_the_losses_of_the_paper_too(trained: Callable[[str, str], _Trained]) -> None:
