@@ -1,4 +1,4 @@
-"""Ways to damage a model file, and a small model with every operation."""
+"""Ways to damage a model file."""
 
 from __future__ import annotations
 
@@ -9,85 +9,19 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from fuzzing.claims import huge_layers, many_arrays
 from fuzzing.eight_bits import sealed_integers
+from fuzzing.models import CLASSES
 from fuzzing.sealing import join, sealed, split
-from prunus.arrays import Array
-from prunus.bundle.bits import pack_bits
-from prunus.bundle.bundle import Bundle
-from prunus.bundle.manifest import DomainEntry, Manifest
-from prunus.graph.operations import OPERATIONS, ActivationName, Graph
-from prunus.images import Preprocess
+from prunus.graph.operations import OPERATIONS, ActivationName
 
-CLASSES = {"birds": ("owl", "wren"), "flowers": ("rose", "tulip", "lily")}
-SIZE = 16
 VALUES: tuple[Any, ...] = (
     *(0, -1, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100, 127, 255, 1000, 4096, 5000, 65535, 65536, 65537),
     *(2**20, 2**31 - 1, 2**31, 2**53, 2**63, 10**18, 10**30, 0.5, 1e-9, 1e308, -0.0),
     *("", "x", "bits", "runs", "conv", "pool", "mean", "max", "relu", "gelu", "float16", "bfloat16", "int8", "0.scale"),
     *("../../etc/passwd", None, True, False, [], {}, [1], {"a": 1}, [[[]]], [0, 0], [1, 1], [3, 3, 3, 3]),
 )
-
-
-def model() -> Bundle:
-    """Return a small network with every operation and random weights."""
-    conv = {"op": "conv", "kernel": [3, 3], "pads": [1, 1, 1, 1]}
-    point = {"op": "conv", "kernel": [1, 1]}
-    operations: list[dict[str, Any]] = [
-        conv | {"inputs": [0], "layer": "stem", "channels": [8, 3], "was": [16, 3], "stride": [2, 2], "slope": 0.1},
-        conv | {"inputs": [1], "layer": "deep", "channels": [8, 1], "groups": 8, "activation": "hard_swish"},
-        {"op": "mean", "inputs": [2]},
-        point | {"inputs": [3], "layer": "squeeze", "channels": [4, 8], "activation": "relu"},
-        point | {"inputs": [4], "layer": "excite", "channels": [8, 4], "activation": "sigmoid"},
-        {"op": "mul", "inputs": [2, 5]},
-        point | {"inputs": [6, 1], "layer": "out", "channels": [8, 8], "activation": "relu6"},
-        {"op": "pool", "inputs": [7], "kind": "max", "kernel": [3, 3], "stride": [2, 2], "pads": [1, 1, 1, 1]},
-        {"op": "pool", "inputs": [8], "kind": "mean", "kernel": [2, 2], "stride": [1, 1], "ceil": True},
-        {"op": "affine", "inputs": [8], "activation": "leaky_relu", "slope": 0.1},
-        {"op": "append_zeros", "inputs": [10], "count": 3},
-        {"op": "cat", "inputs": [10, 11]},
-        conv | {"inputs": [12], "layer": "wide", "channels": [6, 19], "dilation": [2, 2], "pads": [2, 2, 2, 2]},
-        conv | {"inputs": [13, 13], "layer": "twice", "channels": [6, 2], "groups": 3, "activation": "gelu"},
-        {"op": "add", "inputs": [13, 14], "activation": "silu"},
-        conv | {"inputs": [15], "layer": "twice", "channels": [6, 2], "groups": 3},
-        {"op": "layer_norm", "inputs": [16], "eps": 1e-6},
-        {"op": "pool", "inputs": [17], "kind": "mean", "kernel": [2, 2], "stride": [2, 2]},
-    ]
-    preprocess = Preprocess(size=SIZE, resize=SIZE + 2, mean=(0.5, 0.5, 0.5), std=(0.2, 0.2, 0.2))
-    manifest = Manifest(
-        backbone="small",
-        image_size=SIZE,
-        graph=TypeAdapter[Graph](Graph).validate_python(operations),
-        domains={name: DomainEntry(classes=names, preprocess=preprocess) for name, names in CLASSES.items()},
-        dense_bytes=10_000,
-        provenance={"recipe": {}, "step": 1, "total_steps": 1},
-    )
-    return Bundle(manifest, _numbers(manifest))
-
-
-def _numbers(manifest: Manifest) -> dict[str, Array]:
-    rng = np.random.default_rng(0)
-    arrays: dict[str, Array] = {}
-    for layer, conv in manifest.convs.items():
-        kept = rng.random(conv.num_kernels) < 0.7
-        arrays[f"union/{layer}"] = pack_bits(kept)
-        arrays[f"kernels/{layer}"] = rng.standard_normal((int(kept.sum()), *conv.kernel)).astype(np.float32)
-        for domain in manifest.domains:
-            arrays[f"mask/{domain}/{layer}"] = pack_bits(rng.random(int(kept.sum())) < 0.6)
-    for number, operation in enumerate(manifest.graph):
-        for role, shape in operation.tensors(manifest.shapes[operation.inputs[0]][0]).items():
-            if role == "bias":
-                arrays[f"shared/{number}.{role}"] = rng.standard_normal(shape).astype(np.float32)
-            else:
-                for domain in manifest.domains:
-                    arrays[f"norm/{domain}/{number}.{role}"] = rng.standard_normal(shape).astype(np.float32)
-    for domain, entry in manifest.domains.items():
-        shape = (len(entry.classes), manifest.num_features)
-        arrays[f"head/{domain}/weight"] = rng.standard_normal(shape).astype(np.float32)
-        arrays[f"head/{domain}/bias"] = np.zeros(len(entry.classes), np.float32)
-    return arrays
 
 
 def flip_bits(content: bytes, rng: np.random.Generator) -> bytes:
@@ -217,11 +151,34 @@ def _set(graph: list[Any], index: int, rng: np.random.Generator) -> None:
         "kind": str(rng.choice(["max", "mean"])),
         "count": int(rng.integers(0, 9)),
         "eps": float(abs(rng.normal())),
+        **_token_settings(rng),
     }
     known = [key for key in chosen if key in _fields(str(graph[index].get("op")))]
     if known:
         key = known[int(rng.integers(len(known)))]
         graph[index][key] = chosen[key]
+
+
+def _token_settings(rng: np.random.Generator) -> dict[str, Any]:
+    """Return settings of the operations on tokens. Sizes and pixels often suit the small networks."""
+    some = [int(value) for value in rng.choice([1, 2, 4, 8, 16, 17], 3)]
+    return {
+        "heads": int(rng.integers(1, 6)),
+        "dims": [int(value) for value in rng.integers(1, 9, 2)],
+        "first": [int(value) for value in rng.integers(0, 20, 3)],
+        "step": [int(value) for value in rng.integers(0, 9, 3)],
+        "scale": float(rng.normal() * 10 ** rng.uniform(-3, 6)),
+        "pairs": [None, some[:2], [16, 16], [4, 4]][int(rng.integers(4))],
+        "window": [None, some[:2], [2, 2], [4, 1]][int(rng.integers(4))],
+        "every": [int(value) for value in rng.integers(1, 4, 2)],
+        "shift": [int(value) for value in rng.integers(0, 5, 2)],
+        "apart": float(rng.choice([0.0, -100.0, 1e30, -np.inf, rng.normal()])),
+        "sides": some[:2],
+        "target": some,
+        "sizes": some[: int(rng.integers(1, 4))],
+        "strides": [int(value) for value in rng.integers(0, 40, rng.integers(1, 4))],
+        "offset": int(rng.integers(0, 40)),
+    }
 
 
 def _fields(op: str) -> set[str]:

@@ -30,6 +30,8 @@ import signal
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,10 +40,12 @@ from rich.progress import track
 from rich.table import Table
 
 from fuzzing.children import run_in_child
-from fuzzing.damage import DAMAGE, SEALED, model
+from fuzzing.damage import DAMAGE, SEALED
 from fuzzing.eight_bits import coded_model, without_floats
+from fuzzing.models import attention_model, image_model, token_model
+from fuzzing.rounding import rounded_logits
 from fuzzing.search import SearchPlan, search
-from prunus.arrays import Floats
+from prunus.arrays import DType, Floats
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.eight_bits.rules import sum_fits
 from prunus.bundle.file import bundle_bytes, read_bundle
@@ -56,6 +60,7 @@ MAX_SECONDS = 10
 MAX_MEGABYTES = 400  # above an idle process; the models have a few kilobytes
 MOST_NUMBERS = 2**22  # of all values of a network that is run here; larger ones are valid but slow
 MOST_STEPS = 2**13  # operations times domains, for the same reason
+MOST_MOVED = 10.0  # times what rounding alone changes
 BATCH = 200
 Contents = tuple[bytes, ...]
 OUTCOMES = ("refused", "the same model", "another model", "another model, too large to run here")
@@ -95,11 +100,11 @@ def run(path: Path, found: Bundle) -> str:
     for domain in found.domains:
         with np.errstate(all="ignore"):
             logits, expected = fast.logits(images, domain), slow.logits(images, domain)
-        compare(logits, expected, found)
+        compare(logits, expected, found, partial(rounded_logits, found, images, domain))
     return "another model"
 
 
-def compare(logits: Floats, expected: Floats, found: Bundle) -> None:
+def compare(logits: Floats, expected: Floats, found: Bundle, rounded: Callable[[], list[Floats]]) -> None:
     """Check that two engines agree, also about which answers are not finite."""
     if found.manifest.integers:
         # where floats are rounded to codes on the way, the engines may round to neighbours
@@ -107,9 +112,17 @@ def compare(logits: Floats, expected: Floats, found: Bundle) -> None:
         assert not is_exact or np.array_equal(logits, expected), "the engines disagree about integers"
         return
     finite = np.isfinite(expected)
-    assert np.array_equal(finite, np.isfinite(logits)), "one engine's answer is finite, the other's is not"
+    is_known = np.array_equal(finite, np.isfinite(logits))
     error = float(np.abs(logits[finite] - expected[finite]).max(initial=0))
-    assert error <= 1e-2 * max(1.0, float(np.abs(expected[finite]).max(initial=0))), f"the engines disagree by {error}"
+    if is_known and error <= 1e-2 * max(1.0, float(np.abs(expected[finite]).max(initial=0))):
+        return
+    # behind weights of 1e20, rounding may decide what softmax chooses and what overflows there: then no engine is right
+    others = rounded() if any(operation.op == "attention" for operation in found.manifest.graph) else []
+    if any(not np.array_equal(finite, np.isfinite(other)) for other in others):
+        return
+    assert is_known, "one engine's answer is finite, the other's is not"
+    moved = max((float(np.abs(other[finite] - expected[finite]).max(initial=0)) for other in others), default=0.0)
+    assert error <= MOST_MOVED * moved, f"the engines disagree by {error}, and rounding changes {moved}"
 
 
 def damaged(index: int, seed: int, contents: Contents) -> tuple[str, bytes, bytes]:
@@ -120,8 +133,15 @@ def damaged(index: int, seed: int, contents: Contents) -> tuple[str, bytes, byte
     return kind, DAMAGE[kind](content, rng), content
 
 
-CODED = tuple(bundle_bytes(coded_model(bundle), "int8") for bundle in (model(), without_floats(model())))
-CONTENTS = (*(bundle_bytes(model(), dtype) for dtype in ("float32", "float16")), *CODED)
+FLOATS: tuple[tuple[Bundle, DType], ...] = (
+    (image_model(), "float32"),
+    (image_model(), "float16"),
+    (token_model(), "float32"),
+    (token_model(), "bfloat16"),
+)
+TO_CODE = (image_model(), without_floats(image_model()), token_model(), without_floats(attention_model()))
+CODED = tuple(bundle_bytes(coded_model(bundle), "int8") for bundle in TO_CODE)
+CONTENTS = (*(bundle_bytes(bundle, dtype) for bundle, dtype in FLOATS), *CODED)
 
 
 def judge_batch(indices: range, seed: int, contents: Contents, report: int) -> None:
@@ -170,7 +190,7 @@ def main() -> None:
     parser.add_argument("--resume", type=Path, nargs="*", default=[], help="results of searches to continue")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop searching after so many")
     arguments = parser.parse_args()
-    NativeEngine(model())  # fails early without the native engine
+    NativeEngine(image_model())  # fails early without the native engine
     if arguments.search:
         search(SearchPlan(arguments.count, arguments.seed, arguments.seconds, arguments.resume, arguments.json))
         return

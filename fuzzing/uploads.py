@@ -22,8 +22,8 @@ from rich.table import Table
 from benchmarks.http_load import Question, form_request, is_right, read_response
 from benchmarks.process_family import family, memory_mb
 from benchmarks.service_load import running_service
-from fuzzing.damage import model as small_model
 from fuzzing.hostile_uploads import HOSTILE, picture
+from fuzzing.models import image_model as small_model
 from prunus.bundle.file import write_bundle
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import describe_machine

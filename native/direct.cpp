@@ -46,7 +46,6 @@ Direct DirectConvolution::job(const Run& run, ptrdiff_t image, int first, ptrdif
   j.channel = channel_;
   j.inputs = spec_.inputs;
   j.union_start = lists_.kernels(block);
-  j.union_output = lists_.outputs();
   j.start = lists_.start(run.domain, block);
   j.list = lists_.list(run.domain);
   j.weights = weights_;

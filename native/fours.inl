@@ -8,7 +8,7 @@ constexpr ptrdiff_t kFoursRow = (N + Edge) * Vec::width;
 // stored once per four multiply-adds, where reading inputs output by output takes a load for every one.
 template <int N, bool Edge>
 static inline void add_four(const Fours& j, ptrdiff_t four, const float* input) {
-  const uint32_t begin = j.start[four], end = j.start[four + 1], kept = j.union_start[four];
+  const uint32_t begin = j.start[four], end = j.start[four + 1];
   if (begin == end) return;
   Vec x[4][N];
   HalfVec edge[4];
@@ -18,17 +18,15 @@ static inline void add_four(const Fours& j, ptrdiff_t four, const float* input) 
     for (int n = 0; n < N; n++) x[i][n] = Vec::load(input + i * j.channel + n * Vec::width);
     if (Edge) edge[i] = HalfVec::load(input + i * j.channel + N * Vec::width);
   }
-  const uint8_t *outputs = j.union_output + kept, *list = j.list;
-  const uint32_t* stored = j.stored + kept;
+  const uint32_t* list = j.list;
   const float *next = input + 4 * j.channel, *all_weights = j.weights;
   float* all_sums = j.sums;
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++)
     __builtin_prefetch(next + i * j.channel);  // the processor itself asks for the lines after it
   for (uint32_t k = begin; k < end; k++) {
-    const ptrdiff_t number = list[k];
-    float* sums = all_sums + outputs[number] * kFoursRow<N, Edge>;
-    const float* weights = all_weights + stored[number];
+    float* sums = all_sums + list[k] % kFoursOutputs * kFoursRow<N, Edge>;
+    const float* weights = all_weights + list[k] / kFoursOutputs;
     __builtin_prefetch(weights + 16);  // lists are too short for the hardware prefetcher
     Vec sum[N];
     HalfVec last = HalfVec::zero();
@@ -40,7 +38,7 @@ static inline void add_four(const Fours& j, ptrdiff_t four, const float* input) 
       const Vec weight = Vec::all(weights[i]);
 #pragma GCC unroll 8
       for (int n = 0; n < N; n++) sum[n] = Vec::fma(x[i][n], weight, sum[n]);
-      if (Edge) last = HalfVec::fma(edge[i], HalfVec::all(weights[i]), last);
+      if (Edge) last = HalfVec::fma(edge[i], lower_half(weight), last);
     }
 #pragma GCC unroll 8
     for (int n = 0; n < N; n++) sum[n].store(sums + n * Vec::width);
@@ -48,32 +46,30 @@ static inline void add_four(const Fours& j, ptrdiff_t four, const float* input) 
   }
 }
 
-// Bring the weights of the next block of outputs into the L2 cache, a part with every four of inputs: a network has
-// more weights than the cache holds.
-static inline void expect_weights(const Fours& j, ptrdiff_t four) {
-  const ptrdiff_t each = j.next_floats / j.fours + 1;
-  for (ptrdiff_t i = four * each; i < (four + 1) * each; i += kBlock) __builtin_prefetch(j.next + i, 0, 2);
+// Bring the weights of the next chunk of outputs into the L2 cache, a part with every four of inputs: a network has
+// more weights than the cache holds. Every part has the same number of lines, so the processor foresees where it ends.
+static inline void expect_weights(const float* next, ptrdiff_t lines) {
+  for (ptrdiff_t i = 0; i < lines; i++) __builtin_prefetch(next + i * kBlock, 0, 2);
 }
 
 template <int N, bool Edge>
 static void fours_tile(const Fours& j, ptrdiff_t position) {
-  constexpr ptrdiff_t row = kFoursRow<N, Edge>, full = N * Vec::width;
-  for (ptrdiff_t i = 0; i < j.outputs * row; i += Vec::width) Vec::zero().store(j.sums + i);
+  constexpr int all = N + Edge;  // half a vector ends in padding
+  constexpr ptrdiff_t row = kFoursRow<N, Edge>;
+  const ptrdiff_t each = j.next_floats / j.fours, lines = (each + kBlock - 1) / kBlock;
   for (ptrdiff_t four = 0; four < j.fours; four++) {
-    expect_weights(j, four);
+    expect_weights(j.next + four * each, lines);
     add_four<N, Edge>(j, four, j.input + 4 * four * j.channel + position);
   }
   for (ptrdiff_t o = 0; o < j.outputs; o++) {
-    if (o + kAhead < j.outputs)
-      expect_output<Vec, N + Edge>(j.epilogue, o + kAhead, position, j.output, j.output_plane);
-    const float* sums = j.sums + o * row;
-    float* output = j.output + o * j.output_plane + position;
-    Vec x[N];
-    for (int n = 0; n < N; n++) x[n] = Vec::load(sums + n * Vec::width);
-    finish<Vec, N>(x, j.epilogue, o, position, output);
-    if (!Edge) continue;
-    HalfVec last[1] = {HalfVec::load(sums + full)};
-    finish<HalfVec, 1>(last, j.epilogue, o, position + full, output + full);
+    if (o + kAhead < j.outputs) expect_output<Vec, all>(j.epilogue, o + kAhead, position, j.output, j.output_plane);
+    float* sums = j.sums + o * row;
+    Vec x[all];
+    for (int n = 0; n < all; n++) {
+      x[n] = Vec::load(sums + n * Vec::width);
+      Vec::zero().store(sums + n * Vec::width);
+    }
+    finish<Vec, all>(x, j.epilogue, o, position, j.output + o * j.output_plane + position);
   }
 }
 

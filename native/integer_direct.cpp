@@ -69,7 +69,6 @@ IntegerDirect IntegerDirectConvolution::job(const Run& run, ptrdiff_t image, int
   j.channel = windows_.channel();
   j.inputs = layer_.inputs;
   j.union_start = lists_->kernels(block);
-  j.union_output = lists_->outputs();
   j.start = lists_->start(run.domain, block);
   j.list = lists_->list(run.domain);
   j.weights = weights_.data();

@@ -48,15 +48,14 @@ struct IntegerDirect {
   ptrdiff_t channel;  // bytes from one input channel to the next
   int inputs;
   const uint32_t* union_start;  // [inputs]: the first kept kernel of each input within the output block
-  const uint8_t* union_output;  // per kept kernel: its output within its output block
   const uint32_t* start;        // [inputs + 1]: where the kernels of each input begin in `list`
-  const uint8_t* list;          // the used kernels of each input, as indices among its kept kernels
-  const int32_t* weights;       // [kernel][word]
-  const int32_t* first_sums;    // per output of the block, or null for 0
-  int outputs;                  // in the block
-  int tile;                     // blocks that are computed together, at most
-  Finish finish;                // starts at the first output of the block
-  int32_t* sums;                // scratch: outputs x tile
+  const uint16_t* list;    // the used kernels of each input: an output, plus 256 times an index among its kept kernels
+  const int32_t* weights;  // [kernel][word]
+  const int32_t* first_sums;  // per output of the block, or null for 0
+  int outputs;                // in the block
+  int tile;                   // blocks that are computed together, at most
+  Finish finish;              // starts at the first output of the block
+  int32_t* sums;              // scratch: outputs x tile
 };
 
 struct IntegerDepthwise {
@@ -102,7 +101,9 @@ struct CodedElementwise {
 struct CodedPooling {
   int kernel[2], stride[2], top, left;
   int height, width, out_height, out_width;
-  ptrdiff_t row, out_row;  // bytes from one row to the next
+  ptrdiff_t row, out_row;      // bytes from one row to the next
+  ptrdiff_t plane, out_plane;  // bytes from one channel to the next
+  int channels;
   const uint8_t* input;
   bool largest;
   // the rest is unused by max pooling

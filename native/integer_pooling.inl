@@ -78,25 +78,29 @@ static void mean_inside(const CodedPooling& pooling) {
   const Block::Limits limits(0, 255, 0);
   alignas(16) uint8_t pixels[kBlock], partial[kBlock];
   for (uint8_t& pixel : pixels) pixel = 255;
-  for (ptrdiff_t r = 0; r < j.out_height; r++)
-    for (ptrdiff_t c = 0; c < j.out_width; c += kBlock) {
-      Lanes sums[kPerBlock];
-      for (int i = 0; i < kPerBlock; i++) sums[i] = first;
-      const uint8_t* from = j.input + r * j.stride[0] * j.row + Step * c;
-      for (int y = 0; y < height; y++, from += j.row)
-        for (int x = 0; x < width; x += Lanes::group) {
-          const typename Lanes::Weights w = !Small && x + Lanes::group < width ? full_weights : rest_weights;
-          Lanes codes[kPerBlock];
-          read_word<Step, true>(neighbours, from + x, codes);
-          for (int i = 0; i < kPerBlock; i++) sums[i] = Lanes::dot(sums[i], codes[i], w);
-        }
-      Real means[kPerBlock];
-      for (int i = 0; i < kPerBlock; i++) means[i] = Real::of(sums[i]) * factor + offset;
-      const ptrdiff_t position = r * j.out_row + c;  // what a row writes past its end, later rows overwrite
-      const bool fits = position + kBlock <= j.end;
-      Block::store(means, limits, fits ? j.output + position : partial, pixels);
-      for (ptrdiff_t i = 0; !fits && i < j.out_width - c; i++) j.output[position + i] = partial[i];
-    }
+  const uint8_t* input = j.input;
+  uint8_t* output = j.output;
+  for (int channel = 0; channel < j.channels; channel++, input += j.plane, output += j.out_plane) {
+    for (ptrdiff_t r = 0; r < j.out_height; r++)
+      for (ptrdiff_t c = 0; c < j.out_width; c += kBlock) {
+        Lanes sums[kPerBlock];
+        for (int i = 0; i < kPerBlock; i++) sums[i] = first;
+        const uint8_t* from = input + r * j.stride[0] * j.row + Step * c;
+        for (int y = 0; y < height; y++, from += j.row)
+          for (int x = 0; x < width; x += Lanes::group) {
+            const typename Lanes::Weights w = !Small && x + Lanes::group < width ? full_weights : rest_weights;
+            Lanes codes[kPerBlock];
+            read_word<Step, true>(neighbours, from + x, codes);
+            for (int i = 0; i < kPerBlock; i++) sums[i] = Lanes::dot(sums[i], codes[i], w);
+          }
+        Real means[kPerBlock];
+        for (int i = 0; i < kPerBlock; i++) means[i] = Real::of(sums[i]) * factor + offset;
+        const ptrdiff_t position = r * j.out_row + c;  // what a row writes past its end, later rows overwrite
+        const bool fits = position + kBlock <= j.end;
+        Block::store(means, limits, fits ? output + position : partial, pixels);
+        for (ptrdiff_t i = 0; !fits && i < j.out_width - c; i++) output[position + i] = partial[i];
+      }
+  }
 }
 
 static inline bool is_inside(const CodedPooling& j) {
@@ -117,19 +121,25 @@ static void encode_sums(const CodedPooling& j, const int32_t* __restrict sums, i
     to[c] = encode(static_cast<float>(sums[c] - zeros * columns[c]) * factors[c] + offset, 0.0f, 255.0f);
 }
 
-static void pool(const CodedPooling& j) {
+static void pool_channel(const CodedPooling& j) {
   if (j.largest) {
     const auto larger = [](uint8_t a, uint8_t b) { return b > a ? b : a; };
     return pool_rows<uint8_t>(j, larger, [&](int r, int32_t, const uint8_t* merged) {
       std::memcpy(j.output + r * j.out_row, merged, j.out_width);
     });
   }
-  if (is_inside(j) && j.stride[1] <= 2) {
-    if (j.stride[1] == 1) return mean_inside<1, false>(j);
-    return j.kernel[0] == 2 && j.kernel[1] <= Lanes::group ? mean_inside<2, true>(j) : mean_inside<2, false>(j);
-  }
   const auto sum = [](int32_t a, int32_t b) { return a + b; };
   pool_rows<int32_t>(j, sum, [&](ptrdiff_t r, int32_t rows, const int32_t* merged) {
     encode_sums(j, merged, rows, j.factors + r * j.out_width, j.output + r * j.out_row);
   });
+}
+
+static void pool(const CodedPooling& pooling) {
+  if (!pooling.largest && is_inside(pooling) && pooling.stride[1] <= 2) {
+    if (pooling.stride[1] == 1) return mean_inside<1, false>(pooling);
+    const bool is_small = pooling.kernel[0] == 2 && pooling.kernel[1] <= Lanes::group;
+    return is_small ? mean_inside<2, true>(pooling) : mean_inside<2, false>(pooling);
+  }
+  CodedPooling j = pooling;
+  for (int c = 0; c < pooling.channels; c++, j.input += j.plane, j.output += j.out_plane) pool_channel(j);
 }

@@ -161,31 +161,32 @@ void CodedPoolStep::run(const Run& run) const {
   run.for_each_piece(1, out.channels, [&](const Piece& piece, int worker) {
     AlignedBuffer& sums = run.context.scratch[worker].sums;
     sums.grow(length_ + out.width);
-    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
-      CodedPooling j{};
-      std::copy_n(spec_.kernel, 2, j.kernel);
-      std::copy_n(spec_.stride, 2, j.stride);
-      j.top = spec_.pads[0];
-      j.left = spec_.pads[1];
-      j.height = in.height;
-      j.width = in.width;
-      j.out_height = out.height;
-      j.out_width = out.width;
-      j.row = from.stride();
-      j.out_row = to.stride();
-      j.input = run.codes(inputs[0], piece.image) + c * from.plane();
-      j.largest = largest_;
-      j.zero = run.program.zero(inputs[0], run.domain);
-      j.columns = columns_.data();
-      j.factors = largest_ ? nullptr : factors_[run.domain].data();
-      j.offset = largest_ ? 0.0f : offsets_[run.domain];
-      j.output = run.codes(output, piece.image) + c * to.plane();
-      j.end = to.blocks() * kBlock;
-      j.scratch = sums.data();
-      j.length = length_;
-      run.program.integers().pool(j);
-      run.fill_padding(output, piece.image, c);
-    }
+    CodedPooling j{};
+    std::copy_n(spec_.kernel, 2, j.kernel);
+    std::copy_n(spec_.stride, 2, j.stride);
+    j.top = spec_.pads[0];
+    j.left = spec_.pads[1];
+    j.height = in.height;
+    j.width = in.width;
+    j.out_height = out.height;
+    j.out_width = out.width;
+    j.row = from.stride();
+    j.out_row = to.stride();
+    j.plane = from.plane();
+    j.out_plane = to.plane();
+    j.channels = piece.last_channel - piece.first_channel;
+    j.input = run.codes(inputs[0], piece.image) + piece.first_channel * from.plane();
+    j.largest = largest_;
+    j.zero = run.program.zero(inputs[0], run.domain);
+    j.columns = columns_.data();
+    j.factors = largest_ ? nullptr : factors_[run.domain].data();
+    j.offset = largest_ ? 0.0f : offsets_[run.domain];
+    j.output = run.codes(output, piece.image) + piece.first_channel * to.plane();
+    j.end = to.blocks() * kBlock;
+    j.scratch = sums.data();
+    j.length = length_;
+    run.program.integers().pool(j);
+    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) run.fill_padding(output, piece.image, c);
   });
 }
 

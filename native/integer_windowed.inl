@@ -7,14 +7,13 @@ static void accumulate(const IntegerDirect& d, int first, ptrdiff_t position) {
   const ptrdiff_t row = d.words.count, inputs = d.inputs, channel = d.channel;
   const ptrdiff_t* offsets = d.words.offsets + first * Lanes::group;
   const uint32_t *start = d.start, *union_start = d.union_start;
-  const uint8_t *list = d.list + start[0], *union_output = d.union_output;
+  const uint16_t* list = d.list + start[0];
   const int32_t* all_weights = d.weights + first;
   int32_t* sums = d.sums;
   const uint8_t* tile = d.input + Step * position;
   for (ptrdiff_t i = 0; i < inputs; i++, tile += channel) {
-    const uint8_t* end = d.list + start[i + 1];
+    const uint16_t* end = d.list + start[i + 1];
     if (list == end) continue;
-    const uint8_t* outputs = union_output + union_start[i];
     const int32_t* weights = all_weights + union_start[i] * row;
     const int32_t* next = all_weights + union_start[i + 1 < inputs ? i + 1 : i] * row;  // elsewhere in memory
     Lanes x[T][B][kPerBlock];
@@ -30,10 +29,11 @@ static void accumulate(const IntegerDirect& d, int first, ptrdiff_t position) {
       for (int b = 0; b < B; b++)
         read_word<Step, Near>(offsets + t * Lanes::group, tile + b * (kBlock * Step), x[t][b]);
     do {
-      const ptrdiff_t kernel = *list++;
+      const ptrdiff_t kernel = *list >> 8, output = *list & 0xff;
+      list++;
       const int32_t* w = weights + kernel * row;
       __builtin_prefetch(next + kernel * row);
-      int32_t* sum = sums + outputs[kernel] * static_cast<ptrdiff_t>(B * kBlock);
+      int32_t* sum = sums + output * static_cast<ptrdiff_t>(B * kBlock);
       Lanes s[B][kPerBlock];
 #pragma GCC unroll 8
       for (int b = 0; b < B; b++)

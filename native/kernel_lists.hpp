@@ -1,9 +1,7 @@
-// The kernels of a layer, one by one or four of consecutive inputs together, in the order in which convolutions use
-// them: input by input, and for each domain the list of those that it uses. Outputs are divided into blocks whose sums
-// stay in the cache.
+// The kernels of a layer in the order in which convolutions of windows use them: input by input, and for each domain
+// the list of those that it uses. Outputs are divided into blocks whose sums stay in the cache.
 #pragma once
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "stored_arrays.hpp"
@@ -16,7 +14,6 @@ class KernelLists {
   struct Layout {
     int inputs, outputs, groups, block;
     bool stored_by_output;  // each group's kernels: 1x1 kernels are, larger ones are stored input by input
-    bool in_fours = false;  // four kernels of consecutive inputs are listed as one; only if stored_by_output
 
     int blocks() const { return (outputs + block - 1) / block; }
   };
@@ -27,40 +24,34 @@ class KernelLists {
   static ptrdiff_t num_starts(const Layout& layout, int domains) {
     return (ptrdiff_t{domains} + 1) * layout.blocks() * (layout.inputs + 1);
   }
-  // `used` has one bit per kept kernel, in stored order; of the kernels that are listed as one, the first counts.
+  // `used` has one bit per kept kernel, in stored order.
   void set_used(int domain, Bits used);
 
   const Layout& layout() const { return layout_; }
   ptrdiff_t num_kernels() const { return static_cast<ptrdiff_t>(outputs_.size()); }
-  // The index of a kernel in stored order, or of the first of four.
+  // The index of a kernel in stored order.
   ptrdiff_t stored(ptrdiff_t kernel) const { return stored_.empty() ? kernel : stored_[kernel]; }
   bool keeps_order() const { return stored_.empty(); }
-  const uint32_t* stored() const { return stored_.data(); }
-  // Per kernel: its output within its output block.
-  const uint8_t* outputs() const { return outputs_.data(); }
   // [inputs]: the first kernel of each input within an output block.
   const uint32_t* kernels(ptrdiff_t block) const { return kernels_.data() + block * layout_.inputs; }
   // [inputs + 1]: where the used kernels of each input begin in the list of a domain.
   const uint32_t* start(int domain, ptrdiff_t block) const {
     return domains_[domain].start.data() + block * (layout_.inputs + 1);
   }
-  // The used kernels of each input, as indices among its kernels within the output block.
-  const uint8_t* list(int domain) const { return domains_[domain].list.data(); }
+  // The used kernels of each input: an output of the block, plus 256 times the index among the input's kernels in the
+  // block.
+  const uint16_t* list(int domain) const { return domains_[domain].list.data(); }
 
  private:
   struct Used {
     std::vector<uint32_t> start;  // [output block][inputs + 1]
-    std::vector<uint8_t> list;
+    std::vector<uint16_t> list;
   };
 
-  ptrdiff_t num_lists() const { return static_cast<ptrdiff_t>(layout_.blocks()) * layout_.inputs; }
-  std::pair<int, int> place(ptrdiff_t number) const;
-
   Layout layout_;
-  ptrdiff_t num_stored_ = 0;       // kernels, listed or not
   std::vector<uint32_t> kernels_;  // [output block][inputs]
-  std::vector<uint8_t> outputs_;
-  std::vector<uint32_t> stored_;  // empty if the orders agree
+  std::vector<uint8_t> outputs_;   // per kernel: its output within its output block
+  std::vector<uint32_t> stored_;   // empty if the orders agree
   std::vector<Used> domains_;
 };
 

@@ -57,15 +57,14 @@ struct Direct {
   ptrdiff_t channel;  // floats from one input channel to the next
   int inputs;
   const uint32_t* union_start;  // [inputs]: the first kept kernel of each input within the output block
-  const uint8_t* union_output;  // per kept kernel: its output within its output block
   const uint32_t* start;        // [inputs + 1]: where the kernels of each input begin in `list`
-  const uint8_t* list;          // the used kernels of each input, as indices among its kept kernels
-  StoredFloats weights;         // [kernel][tap]
-  const float* ones;            // a plane of ones, or null
-  const float* ones_weights;    // [output of the block][tap]
-  int outputs;                  // in the block
-  bool shared;                  // other threads work on the same planes
-  float* output;                // the first plane of the block
+  const uint16_t* list;  // the used kernels of each input: an output, plus 256 times an index among its kept kernels
+  StoredFloats weights;  // [kernel][tap]
+  const float* ones;     // a plane of ones, or null
+  const float* ones_weights;  // [output of the block][tap]
+  int outputs;                // in the block
+  bool shared;                // other threads work on the same planes
+  float* output;              // the first plane of the block
   ptrdiff_t output_plane;
   Epilogue epilogue;  // starts at the first output of the block
   float* sums;        // scratch: kOutputBlock x 3 blocks
@@ -125,28 +124,26 @@ constexpr int kPointwiseTile = 96;
 constexpr int kInputBlock = 96;
 
 // A sparse 1x1 convolution whose weights come in fours, of four consecutive inputs each: for each four of inputs, the
-// outputs of a block that use it.
+// outputs of a chunk that use it.
 struct Fours {
   ptrdiff_t pixels;
   const float* input;
-  ptrdiff_t channel;            // floats from one input to the next
-  int fours;                    // of inputs
-  const uint32_t* union_start;  // per four of inputs: its first kept four of weights
-  const uint8_t* union_output;  // per kept four: its output within the block
-  const uint32_t* stored;       // per kept four: its first weight
-  const uint32_t* start;        // [fours + 1]: where the used ones begin in `list`
-  const uint8_t* list;          // the used ones, as indices among the kept ones of the same inputs
-  const float* weights;         // those of a four in a row, among others
-  const float* next;            // the weights of the next block of outputs
-  ptrdiff_t next_floats;        // their number
-  int outputs;                  // in the block
-  float* output;                // the first plane of the block
+  ptrdiff_t channel;      // floats from one input to the next
+  int fours;              // of inputs
+  const uint32_t* start;  // [fours + 1]: where the entries of a four begin in `list`
+  const uint32_t* list;   // entries: an output of the chunk, plus kFoursOutputs times the index of its first weight
+  const float* weights;   // of the chunk; those of a four in a row, among others
+  const float* next;      // the weights of the next chunk of outputs
+  ptrdiff_t next_floats;  // their number
+  int outputs;            // in the chunk
+  float* output;          // the first plane of the chunk
   ptrdiff_t output_plane;
-  Epilogue epilogue;  // starts at the first output of the block
-  float* sums;        // scratch: kFoursOutputs x kFoursTile blocks
+  Epilogue epilogue;  // starts at the first output of the chunk
+  float* sums;        // kFoursOutputs x kFoursTile blocks of zeros; they are zeros again afterwards
 };
-constexpr int kFoursOutputs = 64;    // whose sums stay in the L1 cache
-constexpr ptrdiff_t kFoursTile = 5;  // blocks of pixels that are computed together, at most
+constexpr int kFoursOutputs = 64;      // of a chunk, whose sums stay in the L1 cache
+constexpr int kFoursInputs = 1 << 20;  // for which entries fit 32 bits
+constexpr ptrdiff_t kFoursTile = 5;    // blocks of pixels that are computed together, at most
 
 // A dense 1x1 convolution with at least kRows outputs.
 struct DensePointwise {

@@ -71,8 +71,7 @@ void PointwiseConvolution::set_used(int domain, Bits used) {
   d.in_fours = !d.dense && comes_in_fours(used);
   d.whole = count == num_kept_;
   if (d.in_fours) {
-    make_fours();
-    fours_->set_used(domain, used);
+    keep_fours(d, count);
   } else if (!d.dense) {
     make_lists();
     set_lists(d, count);
@@ -127,7 +126,7 @@ void PointwiseConvolution::compute(const Run& run) const {
   if (d.dense) {
     compute_dense(run, d);
   } else if (d.in_fours) {
-    compute_fours(run);
+    compute_fours(run, d);
   } else {
     compute_sparse(run, d);
   }

@@ -2,7 +2,6 @@
 // everything.
 #pragma once
 #include "convolution.hpp"
-#include "kernel_lists.hpp"
 
 namespace prunus {
 
@@ -10,6 +9,7 @@ class PointwiseConvolution : public Convolution {
  public:
   PointwiseConvolution(const ConvolutionSpec& spec, Program& program, int input, const Kept& kept);
   const char* path(int domain) const override;
+  Floats first_weights(int domain) const override;
 
  private:
   struct Lists {
@@ -19,18 +19,21 @@ class PointwiseConvolution : public Convolution {
     bool dense = false;           // the domain uses nearly all weights of the dense layer
     bool whole = false;           // it uses all kept weights
     bool in_fours = false;        // it is not dense, and uses all four weights of a four or none
-    std::vector<float> rows;      // if dense and not whole: its dense weights, if there was room for a copy
+    std::vector<uint32_t> fours, four_starts;  // if in fours and there was room: see `Fours`; four_starts per chunk
+    std::vector<float> rows;  // if dense and not whole: its dense weights, if there was room for a copy
   };
 
   void set_used(int domain, Bits used) override;
   void fill_rows();
   void set_lists(Lists& domain, ptrdiff_t count) const;
   bool comes_in_fours(Bits used) const;
-  void make_fours();
+  void keep_fours(Lists& domain, ptrdiff_t count);
+  void list_fours(Bits used, ptrdiff_t chunk, uint32_t* start, std::vector<uint32_t>& list) const;
   void make_lists();
   void compute(const Run& run) const override;
   void compute_sparse(const Run& run, const Lists& domain) const;
-  void compute_fours(const Run& run) const;
+  Floats fours_of(ptrdiff_t chunk) const;
+  void compute_fours(const Run& run, const Lists& domain) const;
   void compute_dense(const Run& run, const Lists& domain) const;
   const float* dense_rows(const Run& run, const Lists& domain) const;
   void expand(const float* kept, Bits used, float* rows) const;
@@ -39,8 +42,7 @@ class PointwiseConvolution : public Convolution {
   ptrdiff_t num_weights() const { return static_cast<ptrdiff_t>(spec_.inputs) * spec_.outputs; }
   int spans() const { return static_cast<int>(span_first_.size()) - 1; }
 
-  std::unique_ptr<KernelLists> fours_;   // null if the weights of no domain come in fours
-  std::vector<ptrdiff_t> first_weight_;  // of each block of outputs, as stored; then the end
+  std::vector<ptrdiff_t> first_weight_;  // of each chunk in fours, as stored; then the end
   std::vector<uint16_t> block_spans_;    // per block of inputs: its number of spans
   std::vector<uint32_t> span_first_;     // per span: its first input; then the end
   std::vector<uint32_t> union_start_;    // lists of kept weights: [outputs][spans], then the end

@@ -210,7 +210,7 @@ static inline void dense_tile(const DensePointwise& j, int panel, ptrdiff_t posi
         const V w = V::all(rows[r][i]);
 #pragma GCC unroll 4
         for (int n = 0; n < N; n++) sum[r][n] = V::fma(x[n], w, sum[r][n]);
-        if (Edge) edge[r][0] = HalfVec::fma(after, HalfVec::all(rows[r][i]), edge[r][0]);
+        if (Edge) edge[r][0] = HalfVec::fma(after, lower_half(w), edge[r][0]);
       }
     }
   }

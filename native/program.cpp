@@ -29,6 +29,7 @@ Program::Program(std::vector<Shape> shapes, int domains, int threads, const Kern
 void Program::add(std::unique_ptr<Step> step, std::vector<int> inputs) {
   step->output = next_value();
   step->inputs = std::move(inputs);
+  if (!steps_.empty()) steps_.back()->next = step.get();
   steps_.push_back(std::move(step));
 }
 

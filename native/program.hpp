@@ -28,6 +28,7 @@ struct Shape {
 };
 
 struct Scratch {
+  AlignedBuffer fours;          // sums of fours: zeros between uses
   AlignedBuffer sums, widened;  // widened: the kernels of one input as float32
   AlignedBuffer kept;           // the used weights of a 1x1 layer
   ptrdiff_t spread_image = -1;  // of the current step: the one whose words `widened` holds
@@ -107,6 +108,11 @@ struct Run {
   }
 };
 
+struct Floats {
+  const float* data = nullptr;
+  ptrdiff_t count = 0;
+};
+
 class Step {
  public:
   virtual ~Step() = default;
@@ -118,8 +124,11 @@ class Step {
   // Called when all steps are known: first to tell what padding coded values need, then to prepare runs.
   virtual void announce(Program&) {}
   virtual void settle(Program&) {}
+  // The weights of a domain that a run reads first, if it is worth fetching them ahead.
+  virtual Floats first_weights(int) const { return {}; }
   std::vector<int> inputs;
   int output = 0;
+  const Step* next = nullptr;  // in the order of computation
 };
 
 // A classifier of codes: weight is [class][feature].
@@ -153,6 +162,7 @@ class Program {
   // Count numbers that are kept in addition to the model file's. Throws if there are more than any real network needs.
   void count_kept(ptrdiff_t numbers);
   static constexpr ptrdiff_t kMostCopied = ptrdiff_t{1} << 24;  // numbers: 64 MiB for all domains
+  static constexpr ptrdiff_t kMostListed = ptrdiff_t{1} << 25;  // lists are small, and runs without them slow
 
   // Reserve room for copies that only make runs faster; returns false if there is none left.
   bool reserve_copies(ptrdiff_t numbers, ptrdiff_t most);

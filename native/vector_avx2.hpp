@@ -81,5 +81,6 @@ struct Vec {
 };
 
 using HalfVec = Vec;
+static inline HalfVec lower_half(Vec a) { return a; }
 
 }  // namespace prunus::avx2

@@ -122,5 +122,7 @@ struct HalfVec {
     return fma(guess, {_mm256_fnmadd_ps(a.v, guess.v, _mm256_set1_ps(1.0f))}, guess);
   }
 };
+static inline HalfVec lower_half(Vec a) { return {_mm512_castps512_ps256(a.v)}; }
+static inline HalfVec lower_half(HalfVec a) { return a; }
 
 }  // namespace prunus::avx512

@@ -3,18 +3,18 @@
 // Load the shifted inputs of one tile into registers, and let each used kernel of this input add to its output.
 template <class V, int T, int N>
 static inline void accumulate(const float* input, const ptrdiff_t* offset, const typename V::Mask (*masks)[N],
-                              const uint8_t* list, ptrdiff_t count, const uint8_t* outputs, const float* weights,
-                              const float* next, ptrdiff_t taps, float* sums) {
+                              const uint16_t* list, ptrdiff_t count, const float* weights, const float* next,
+                              ptrdiff_t taps, float* sums) {
   V x[T][N];
 #pragma GCC unroll 16
   for (int t = 0; t < T; t++)
 #pragma GCC unroll 4
     for (int i = 0; i < N; i++) x[t][i] = V::load(input + offset[t] + i * V::width, masks[t][i]);
   for (ptrdiff_t k = 0; k < count; k++) {
-    const ptrdiff_t kernel = list[k];
+    const ptrdiff_t kernel = list[k] >> 8, output = list[k] & 0xff;
     const float* w = weights + kernel * taps;
     __builtin_prefetch(next + kernel * taps);  // the next input's kernels are elsewhere in memory
-    float* sum = sums + outputs[kernel] * static_cast<ptrdiff_t>(N * V::width);
+    float* sum = sums + output * static_cast<ptrdiff_t>(N * V::width);
     V s[N];
 #pragma GCC unroll 4
     for (int i = 0; i < N; i++) s[i] = V::load(sum + i * V::width);
@@ -30,8 +30,8 @@ static inline void accumulate(const float* input, const ptrdiff_t* offset, const
 }
 
 template <class V, int N>
-using Accumulate = void (*)(const float*, const ptrdiff_t*, const typename V::Mask (*)[N], const uint8_t*, ptrdiff_t,
-                            const uint8_t*, const float*, const float*, ptrdiff_t, float*);
+using Accumulate = void (*)(const float*, const ptrdiff_t*, const typename V::Mask (*)[N], const uint16_t*, ptrdiff_t,
+                            const float*, const float*, ptrdiff_t, float*);
 template <class V, int N>
 static constexpr Accumulate<V, N> kAccumulate[kMaxTaps + 1] = {nullptr,
                                                                accumulate<V, 1, N>,
@@ -45,9 +45,9 @@ static constexpr Accumulate<V, N> kAccumulate[kMaxTaps + 1] = {nullptr,
                                                                accumulate<V, 9, N>};
 
 struct Counting {
-  uint8_t n[kOutputBlock];
+  uint16_t n[kOutputBlock];
   constexpr Counting() : n() {
-    for (int i = 0; i < kOutputBlock; i++) n[i] = static_cast<uint8_t>(i);
+    for (int i = 0; i < kOutputBlock; i++) n[i] = static_cast<uint16_t>(i << 8 | i);
   }
 };
 static constexpr Counting kCounting;
@@ -66,12 +66,12 @@ static inline void expect_and_claim(const Direct& d, ptrdiff_t input, ptrdiff_t 
 }
 
 // Widen the used kernels of one input, each to its index among the kept kernels.
-static inline void widen_kernels(const Direct& d, const uint8_t* list, ptrdiff_t count, ptrdiff_t first_weight,
+static inline void widen_kernels(const Direct& d, const uint16_t* list, ptrdiff_t count, ptrdiff_t first_weight,
                                  ptrdiff_t next_weight, int taps) {
   const uint16_t* narrow = d.weights.as_bits16();
   const bool is_float16 = d.weights.precision == Precision::float16;
   for (ptrdiff_t k = 0; k < count; k++) {  // in order, because each write may run into the next kernel
-    const ptrdiff_t kernel = list[k];
+    const ptrdiff_t kernel = list[k] >> 8;
     __builtin_prefetch(narrow + next_weight + kernel * d.window.taps);
     Vec::widen_few(narrow + first_weight + kernel * d.window.taps, is_float16, taps, d.widened + kernel * kMaxTaps);
   }
@@ -96,7 +96,7 @@ static void direct_tile(const Direct& d, ptrdiff_t position) {
       const ptrdiff_t first_weight = static_cast<ptrdiff_t>(kept) * taps + first;
       const ptrdiff_t next_weight =
           i + 1 < d.inputs ? static_cast<ptrdiff_t>(d.union_start[i + 1]) * taps + first : first_weight;
-      const uint8_t *list = d.list + begin, *outputs = d.union_output + kept;
+      const uint16_t* list = d.list + begin;
       if (Shared) expect_and_claim<V, N>(d, i, position, offset, some);
       const ptrdiff_t count = end - begin, row = Narrow ? kMaxTaps : taps;
       const float *weights = d.widened, *ahead = d.widened;
@@ -107,14 +107,14 @@ static void direct_tile(const Direct& d, ptrdiff_t position) {
         ahead = d.weights.as_float32() + next_weight;
       }
       if (some == kMaxTaps) {
-        accumulate<V, kMaxTaps, N>(input, offset, masks, list, count, outputs, weights, ahead, row, d.sums);
+        accumulate<V, kMaxTaps, N>(input, offset, masks, list, count, weights, ahead, row, d.sums);
       } else {
-        step(input, offset, masks, list, count, outputs, weights, ahead, row, d.sums);
+        step(input, offset, masks, list, count, weights, ahead, row, d.sums);
       }
     }
     if (d.ones)
-      step(d.ones + position, offset, masks, kCounting.n, d.outputs, kCounting.n, d.ones_weights + first,
-           d.ones_weights + first, taps, d.sums);
+      step(d.ones + position, offset, masks, kCounting.n, d.outputs, d.ones_weights + first, d.ones_weights + first,
+           taps, d.sums);
   }
   for (ptrdiff_t o = 0; o < d.outputs; o++) {
     V x[N];

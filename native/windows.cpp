@@ -76,10 +76,11 @@ void Windows::split(const Kernels& kernels, const float* input, float* phases) c
         if (even || odd) kernels.every_second(from, input_.width, even ? even + to : nullptr, odd ? odd + to : nullptr);
         continue;
       }
-      for (size_t b = 0; b < planes.size(); b++)
-        if (float* phase = planes[b])
-          for (int c = 0; c < extent(input_.width, static_cast<int>(b), across); c++)
-            phase[to + c] = from[static_cast<ptrdiff_t>(c) * across + static_cast<ptrdiff_t>(b)];
+      for (size_t b = 0; b < planes.size(); b++) {
+        float* phase = planes[b];
+        const int columns = phase ? extent(input_.width, static_cast<int>(b), across) : 0;
+        for (ptrdiff_t c = 0; c < columns; c++) phase[to + c] = from[c * across + static_cast<ptrdiff_t>(b)];
+      }
     }
   }
 }

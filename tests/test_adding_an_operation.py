@@ -1,6 +1,7 @@
 """A new operation takes six places: its declaration, and a row each for lowering, torch, numpy, native and ONNX."""
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -10,6 +11,7 @@ import onnxruntime
 import pytest
 import torch
 from torch import fx
+from typing_extensions import override
 
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
@@ -17,10 +19,12 @@ from prunus.bundle.file import read_bundle, write_bundle
 from prunus.graph import compute as graph_compute
 from prunus.graph import operations
 from prunus.graph.cut import cut
-from prunus.graph.operations import ChannelRule, Operation, Value
+from prunus.graph.operations import ChannelRule, Operation, Shape, Value
 from prunus.lowering.build import build_graph
 from prunus.lowering.builder import GraphBuilder
+from prunus.lowering.computed_macs import computed
 from prunus.lowering.rules import table
+from prunus.measure.bundle_cost import bundle_costs
 from prunus.onnx import nodes
 from prunus.onnx.model import domain_model
 from prunus.runtime import native_engine
@@ -40,6 +44,10 @@ class Negate(Operation):
 
     op: Literal["negate"]
     inputs: tuple[Value]
+
+    @override
+    def macs(self, inputs: Sequence[Shape]) -> int:
+        return prod(inputs[0])
 
 
 def _lower(builder: GraphBuilder, node: fx.Node) -> int:
@@ -78,6 +86,8 @@ def test_a_new_operation_goes_from_torch_to_a_file_and_to_every_engine(tmp_path:
     assert_same(net, small)
     write_bundle(tmp_path / "m.prunus", packed(net, backbone, TWO_DOMAINS))
     bundle = read_bundle(tmp_path / "m.prunus")
+    assert bundle_costs(bundle).product_macs == prod(small.shapes[2])
+    assert computed(network, backbone.probe).product_macs == prod(network.shapes[2])
     for engine in (NumpyEngine(bundle), NativeEngine(bundle)):
         assert_same_logits(net, engine.logits, sensitive=False)
     models = {name: domain_model(onnx, bundle, name).SerializeToString() for name in bundle.domains}

@@ -14,6 +14,11 @@ def test_an_unknown_name_lists_the_known_ones_the_most_similar_first() -> None:
     assert message == "unknown method 'unoin'; did you mean 'union'? known: union, ba2, taps"
 
 
+def test_a_name_in_other_letters_is_similar() -> None:
+    message = str(UnknownNameError("dtype", "INT8", ["float32", "int8"]))
+    assert message == "unknown dtype 'INT8'; did you mean 'int8'? known: int8, float32"
+
+
 def test_an_unknown_name_like_no_other_has_no_suggestion() -> None:
     assert str(UnknownNameError("method", "x", ["ba2", "taps"])) == "unknown method 'x'; known: ba2, taps"
     assert str(UnknownNameError("method", "x", [])) == "unknown method 'x'; known: none"

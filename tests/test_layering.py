@@ -65,7 +65,7 @@ runtime: bundle graph images integers probabilities
 masks: backbone granularity
 measure: benchmarks bundle config data granularity graph images probabilities runtime
 onnx: bundle graph integers runtime
-lowering: backbone bundle editing granularity graph masks
+lowering: backbone bundle editing granularity graph masks torch_graph
 methods: backbone catalog config granularity losses lowering masks measure presets
 report: bundle catalog images measure recipes run_folder terminal
 serving: bundle config images measure probabilities runtime samples

@@ -2,6 +2,7 @@
 from .backbone.own.registry import register_backbone as register_backbone
 from .config import Recipe as Recipe
 from .data.own.domain import OwnDomain as OwnDomain
+from .errors import AccuracyWarning as AccuracyWarning
 from .errors import BackboneError as BackboneError
 from .errors import BudgetWarning as BudgetWarning
 from .errors import BundleError as BundleError

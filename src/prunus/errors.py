@@ -30,11 +30,21 @@ class UnknownNameError(PrunusError):
     Args:
         listed: where the known names are listed; if a name is similar, this is said instead of many names.
         heading: what stands before the known names, such as "for example" if they are not all.
+        near: names that may be meant, the likeliest first (default: those that are similar).
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], listed: str = "", heading: str = "known") -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        listed: str = "",
+        heading: str = "known",
+        *,
+        near: list[str] | None = None,
+    ) -> None:
         names = list(known)
-        near = similar_names(name, names)
+        near = similar_names(name, names) if near is None else near
         if near and listed:
             super().__init__(f"unknown {kind} {name!r}; did you mean {near[0]!r}? {listed}")
             return
@@ -58,7 +68,11 @@ def similar_names(name: str, known: Sequence[str]) -> list[str]:
     likely = known if len(known) <= FEW_NAMES else sorted(known, key=lambda other: -_common_ends(name, other))
     longest = max(1, len(name[:LONGEST]), *(len(other[:LONGEST]) for other in likely[:FEW_NAMES]))
     compared = {other[:LONGEST]: other for other in likely[: min(FEW_NAMES, max(MOST_PAIRS // longest**2, 3))]}
-    return [compared[near] for near in difflib.get_close_matches(name[:LONGEST], compared, n=3)]
+    lower = {other.lower(): compared[other] for other in compared}
+    near = difflib.get_close_matches(name[:LONGEST], compared, n=3)
+    return [compared[each] for each in near] or [
+        lower[each] for each in difflib.get_close_matches(name[:LONGEST].lower(), lower, n=3)
+    ]
 
 
 def _common_ends(name: str, other: str) -> int:
@@ -90,6 +104,7 @@ class NoFileError(BackboneError):
     def __init__(self, reason: str, advice: str = WITHOUT_A_FILE, at_this_size: bool = False) -> None:
         super().__init__(f"{reason}, so no model file can hold it; {advice}")
         self.reason = reason
+        self.advice = advice
         self.at_this_size = at_this_size
 
 
@@ -125,6 +140,10 @@ class MissingExtraError(PrunusError):
 def install_command(extra: str) -> str:
     """Return what installs an extra, for a package from a registry and for a checkout."""
     return f"pip install 'prunus[{extra}]' (in a checkout: pip install {CHECKOUT.get(extra, '')}'.[{extra}]')"
+
+
+class AccuracyWarning(UserWarning):
+    """8 bits lose more accuracy than they may, or a network does not compute the 8 bits of its file."""
 
 
 class BudgetWarning(UserWarning):

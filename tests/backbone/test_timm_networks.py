@@ -75,17 +75,19 @@ def test_a_size_that_a_network_does_not_accept_is_refused_with_sizes_that_work(
     with pytest.raises(BackboneError) as refused:  # one fails when it runs, the other when it is built
         load_backbone(BackboneChoice(name=name, weights="random", size=size))
     message = str(refused.value)
-    assert message.startswith(f"{name} does not accept images of {size} x {size} pixels (")
+    advice = f"set backbone.size to one that works, such as {sizes} (it says: "
+    assert message.startswith(f"{name} does not accept images of {size} x {size} pixels; {advice}")
     assert "\n" not in message
-    assert message.endswith(f"set backbone.size to one that works, such as {sizes}")
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("timm/deit_tiny", "did you mean 'timm/deit_tiny_patch16_224'? for example: timm/deit_tiny_patch16_224"),
-        ("timm/vit", "for example: timm/vit_"),
-        ("timm/nope", "for example: timm/resnet50, timm/deit_tiny_patch16_224"),
+        ("timm/vit", "'timm/vit'; for example: timm/vit_"),
+        ("timm/deit_tyny", "did you mean 'timm/deit_tiny_patch16_224'? for example: timm/deit_tiny_patch16_224, "),
+        ("timm/swin_tiny_pach4", "did you mean 'timm/swin_tiny_patch4_window7_224'?"),
+        ("timm/nonsense", "'timm/nonsense'; for example: timm/resnet50, timm/deit_tiny_patch16_224"),
     ],
 )
 def test_examples_are_not_called_all_known_networks(name: str, expected: str) -> None:

@@ -3,12 +3,20 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fuzzing import search
+from fuzzing.eight_bits import coded_model, without_floats
+from fuzzing.model_files import compare
+from fuzzing.models import attention_model, image_model, token_model
+from fuzzing.rounding import rounded_logits
+from prunus.bundle.bundle import Bundle
 from prunus.graph.costs import Cost
+from prunus.runtime.numpy_engine import NumpyEngine
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,6 +27,18 @@ def test_no_damaged_file_crashes_hangs_or_answers_wrongly(tmp_path: Path) -> Non
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "150 damaged files" in done.stdout
+
+
+@pytest.mark.parametrize("wrong", [1.1, np.nan])
+@pytest.mark.parametrize("bundle", [token_model(), image_model(), coded_model(without_floats(attention_model()))])
+def test_wrong_answers_are_found(bundle: Bundle, wrong: float) -> None:
+    size = bundle.manifest.image_size
+    images = np.random.default_rng(0).standard_normal((2, 3, size, size)).astype(np.float32)
+    expected = NumpyEngine(bundle).logits(images, "birds")
+    rounded = partial(rounded_logits, bundle, images, "birds")
+    compare(expected, expected, bundle, rounded)
+    with pytest.raises(AssertionError, match=r"disagree|finite"):
+        compare((expected * wrong).astype(np.float32), expected, bundle, rounded)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from prunus.cli.app import app
+from prunus.cli.measure import SPEED_COLUMNS
 from prunus.measure.evaluation import Evaluation
 from prunus.measure.inspection import Inspection, LayerContent
 from prunus.measure.speed import Benchmark, Gain, Speed, Timing
@@ -47,8 +48,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """Return the arguments with which the benchmark was called."""
     seen: list[tuple[object, ...]] = []
 
-    def bench(*arguments: object) -> Benchmark:
-        seen.append(arguments)
+    def bench(*arguments: object, accuracy: bool) -> Benchmark:
+        seen.append((*arguments, accuracy))
         return RESULTS
 
     monkeypatch.setattr("prunus.bench", bench)
@@ -87,7 +88,7 @@ def test_what_was_not_timed_and_the_machine_are_named(calls: list[tuple[object, 
 
 def test_without_anything_to_compare_with_there_are_no_columns_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = RESULTS.model_copy(update={"gains": ()})
-    monkeypatch.setattr("prunus.bench", lambda *_: alone)
+    monkeypatch.setattr("prunus.bench", lambda *_, **__: alone)
     lines = _lines()
     assert _row(lines, "engine") == ["engine", "domain", "median", "ms", "p95", "ms", "images/s"]
     assert not any("--explain" in line for line in lines)
@@ -103,7 +104,7 @@ def test_accuracies_stand_beside_times_with_their_means(monkeypatch: pytest.Monk
         rival,
     ]
     found = RESULTS.model_copy(update={"speeds": tuple(speeds)})
-    monkeypatch.setattr("prunus.bench", lambda *_: found)
+    monkeypatch.setattr("prunus.bench", lambda *_, **__: found)
     lines = _lines("--explain")
     assert _row(lines, "engine")[-1] == "accuracy"
     assert _row(lines, "Prunus", "birds")[-4:] == ["80", "%", "75.00", "%"]
@@ -113,23 +114,55 @@ def test_accuracies_stand_beside_times_with_their_means(monkeypatch: pytest.Monk
     assert _row(lines, "ONNX", "int8", "mean") == ["ONNX", "int8", "mean", "55.00", "%"]
     assert max(len(line) for line in lines if line.startswith(("Prunus  ", "ONNX  "))) <= 80
     alone = found.model_copy(update={"gains": ()})
-    monkeypatch.setattr("prunus.bench", lambda *_: alone)
+    monkeypatch.setattr("prunus.bench", lambda *_, **__: alone)
     assert _row(_lines(), "Prunus", "mean") == ["Prunus", "mean", "75.00", "%"]
 
 
 def test_columns_are_explained_only_when_asked(calls: list[tuple[object, ...]]) -> None:
-    explanation = "of ideal: speed-up divided by the reduction in multiply-accumulates"
-    assert explanation not in _lines()
+    explanation = "of ideal: speed-up divided by the reduction in multiply-accumulates; above 100 %"
+    assert explanation not in "\n".join(_lines())
     assert "--explain says what is counted." in _lines()
-    assert explanation in _lines("--explain")
+    assert explanation in "\n".join(_lines("--explain"))
+    assert "speed-up: over ONNX dense, the row without a domain" in _lines("--explain")
+
+
+def test_an_8_bit_file_shows_its_speed_up_over_8_bits_and_no_ideal(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains = (Gain(domain="birds", threads=1, speed_up=2.5, over="onnxruntime_int8"),)
+    eight_bits = RESULTS.model_copy(update={"gains": gains})
+    monkeypatch.setattr("prunus.bench", lambda *_, **__: eight_bits)
+    lines = _lines("--explain")
+    assert not any("ideal" in line for line in lines)
+    assert _row(lines, "engine")[-1] == "speed-up"
+    assert _row(lines, "Prunus", "birds")[-2:] == ["2.50", "x"]
+    assert _row(lines, "Prunus", "mean") == ["Prunus", "mean", "2.50", "x"]
+    assert "speed-up: over ONNX int8, the row without a domain" in lines
+
+
+def test_all_columns_fit_beside_whole_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    speeds = [each.model_copy(update={"accuracy": 0.75}) for each in RESULTS.speeds]
+    renamed = [each.model_copy(update={"domain": each.domain and "characters"}) for each in speeds]
+    gain = RESULTS.gains[0].model_copy(update={"domain": "characters"})
+    dense = speeds[2].model_copy(update={"engine": "OpenVINO bf16"})
+    found = RESULTS.model_copy(update={"speeds": (*renamed, dense), "gains": (gain,)})
+    monkeypatch.setattr("prunus.bench", lambda *_, **__: found)
+    lines = _lines()
+    assert _row(lines, "Prunus", "characters")[-2:] == ["75.00", "%"]
+    assert _row(lines, "engine") == [word for title in SPEED_COLUMNS for word in title.split()]
+
+
+def test_why_no_accuracy_was_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = "the model file does not record where the images are; name their folder with the argument data='DIR'"
+    monkeypatch.setattr("prunus.bench", lambda *_, **__: RESULTS.model_copy(update={"unmeasured": reason}))
+    line = "accuracy was not measured: the model file does not record where the images are; "
+    assert f"{line}name their folder with --data DIR" in " ".join(_lines())
 
 
 def test_options_reach_the_benchmark(calls: list[tuple[object, ...]]) -> None:
     _lines("--threads", "1", "--threads", "2", "--domain", "birds", "--batch", "3", "--rounds", "4", "--data", "images")
-    _lines()
+    _lines("--no-accuracy")
     assert calls == [
-        (Path("model.prunus"), [1, 2], ["birds"], 3, 4, Path("images")),
-        (Path("model.prunus"), None, (), 16, 50, None),
+        (Path("model.prunus"), [1, 2], ["birds"], 3, 4, Path("images"), True),
+        (Path("model.prunus"), None, (), 16, 50, None, False),
     ]
 
 

@@ -99,6 +99,15 @@ def test_names_of_backbones_are_whole_in_every_terminal(width: int) -> None:
     assert ("0.68 M kernel weights" in shown) == (width == 80)  # below its name
 
 
+@pytest.mark.parametrize("width", [40, 60, 79])
+@pytest.mark.parametrize("names", [(), ("timm/mobilenetv3_small_050",)])
+def test_numbers_of_backbones_stay_with_their_units_and_nothing_is_left_out(width: int, names: tuple[str, ...]) -> None:
+    shown = CliRunner(env={"COLUMNS": str(width)}).invoke(app, ["zoo", *names]).output
+    facts = ["25.2 M MACs", "weights: bundled"] if not names else ["23.2 M MACs", "weights: timm, hub or file"]
+    assert [fact for fact in facts if fact not in shown] == []
+    assert max(len(line) for line in shown.splitlines() if line.startswith("  ")) <= width
+
+
 def test_checking_bundled_data_finds_nothing_wrong() -> None:
     result = CliRunner().invoke(app, ["check", "demo:signs", "--json"])
     report = json.loads(result.output)

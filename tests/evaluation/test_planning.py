@@ -106,6 +106,14 @@ def test_the_macs_of_adapters_are_counted(make_recipe: MakeRecipe) -> None:
     assert all(domain.macs > plan.dense_macs for domain in plan.domains.values())
 
 
+@pytest.mark.parametrize("name", ["timm/test_vit", "wrn14_2"])
+def test_a_plan_says_why_the_shares_of_kernels_and_weights_differ(name: str, make_recipe: MakeRecipe) -> None:
+    plan = plan_recipe(make_recipe(backbone={"name": name, "weights": "random", "size": 32}, budget=0.25))
+    note = "a kernel holds 1 to 256 weights, so the shares of kernels and of weights differ"
+    differ = abs(plan.kernels / plan.dense_kernels - plan.weights / plan.dense_weights) > 0.01
+    assert differ == (name == "timm/test_vit") == (note in plan.notes)
+
+
 def test_a_plan_for_a_file_larger_than_the_dense_network_says_so(make_recipe: MakeRecipe) -> None:
     whole, half = (plan_recipe(make_recipe(budget=share)) for share in (1.0, 0.5))
     assert whole.model_bytes is not None

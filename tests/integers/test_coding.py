@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prunus.integers.coding import decode, encode, inverse_scales, nearest_codes, value_codings
+from prunus.integers.coding import inverse_scales, nearest_codes, to_codes, to_numbers, value_codings
 from tests.makers.coded_bundles import integer_graph, random_coded_bundle
 from tests.makers.graph_bundles import random_bundle
 
@@ -12,14 +12,14 @@ from tests.makers.graph_bundles import random_bundle
 def test_a_decoded_code_is_encoded_as_itself(zero: int) -> None:
     codes = np.arange(256, dtype=np.uint8)
     scales = np.array([0.0173], np.float32)
-    numbers = decode(codes, scales[0], zero)
+    numbers = to_numbers(codes, scales[0], zero)
     assert numbers[zero] == 0
-    assert np.array_equal(encode(numbers, inverse_scales(scales)[0], zero), codes)
+    assert np.array_equal(to_codes(numbers, inverse_scales(scales)[0], zero), codes)
 
 
 def test_numbers_out_of_range_take_the_nearest_end_and_nan_the_first() -> None:
     numbers = np.array([-1e30, -np.inf, 1e30, np.inf, np.nan, 0.26, -0.26, 0.25, 0.75], np.float32)
-    assert encode(numbers, np.float32(2), 100).tolist() == [0, 0, 255, 255, 0, 101, 99, 100, 102]
+    assert to_codes(numbers, np.float32(2), 100).tolist() == [0, 0, 255, 255, 0, 101, 99, 100, 102]
     scales, zeros = np.array([[0.5]]), np.array([[100.0]])
     assert nearest_codes(numbers[None].astype(np.float64), scales, zeros)[0].tolist() == [
         *(0, 0, 255, 255, 0, 101, 99),

@@ -139,6 +139,11 @@ ODD: dict[str, Run] = {
     "concatenation along an axis": lambda m, x: mean(m.wide(torch.cat((m.norm(m.a(x)), m.c(m.a(x))), axis=1))),  # type: ignore[call-arg]
     "a map of pixels": lambda m, x: mean(m.b(m.act(m.a(x)) * m.norm(m.a(x)).mean((2, 3), keepdim=True)[:, :1])),
     "chunks": lambda m, x: mean(m.c(torch.cat(m.norm(m.a(x)).chunk(2, 1), 1))),
+    "a constant with the shape of a value": lambda m, x: mean(m.c(m.scale[:, None, None].expand_as(m.a(x)) * m.a(x))),
+    "a constant with the type of a value": lambda m, x: mean(m.c(m.scale[:, None, None].type_as(x) * m.a(x))),
+    "ones like a value": lambda m, x: mean(m.c(m.a(x) + torch.ones_like(m.a(x)))),
+    "new numbers": lambda m, x: mean(m.c(m.a(x) + x.new_full((4, 1, 1), 2.0))),
+    "double precision": lambda m, x: mean(m.c(m.norm(m.a(x)).double().to(x.dtype))),
     "dropout": lambda m, x: mean(m.c(F.dropout(m.norm(m.a(x)), 0.5, m.training))),
 }
 
@@ -204,8 +209,27 @@ def test_of_two_convolutions_the_later_takes_the_sum_and_what_follows() -> None:
 
 
 REFUSED: dict[str, tuple[Run, str]] = {
-    "a roll": (lambda m, x: mean(m.c(torch.roll(m.a(x), 1, 1))), r"layer 'c' \(Conv2d\)"),
+    "a roll": (
+        lambda m, x: mean(m.c(torch.roll(m.a(x), 1, 1))),
+        r"layer 'c' \(Conv2d\) reads numbers in an order that a graph cannot copy, such as after a flip, a roll",
+    ),
+    "a flip at the end": (lambda m, x: mean(m.a(x)).flip(1), "the classifier reads numbers in an order"),
+    "a list of channels at the end": (lambda m, x: mean(m.a(x))[:, [0, 2, 3, 1]], "the classifier reads numbers in"),
+    "a layer on scores": (
+        lambda m, x: mean(m.b(m.a(x).mT @ m.a(x))),
+        r"layer 'b' \(Conv2d\) reads products of two values",
+    ),
+    "whole numbers": (
+        lambda m, x: mean(m.c(m.a(x).to(torch.int64).type_as(x))),
+        "the operation 'to' rounds numbers to the type int64",
+    ),
+    "half precision": (
+        lambda m, x: mean(m.c(m.a(x).to(torch.bfloat16).float())),
+        "the operation 'to' rounds numbers to the type bfloat16",
+    ),
     "a softmax": (lambda m, x: m.a(x).softmax(1).mean((2, 3)), "the operation 'softmax'"),
+    "a cube": (lambda m, x: mean(m.a(x) ** 3), "the operation 'pow"),
+    "a sum of channels": (lambda m, x: mean(m.a(x) * m.a(x).sum(1, keepdim=True)), "the operation 'sum"),
     "a scaled sum": (lambda m, x: mean(torch.add(m.a(x), m.a(x), alpha=2)), "the operation 'add'"),
     "an average with another divisor": (
         lambda m, x: mean(F.avg_pool2d(m.a(x), 2, divisor_override=3)),

@@ -16,8 +16,8 @@ from prunus.graph.operations import Graph
 from prunus.onnx import files
 from prunus.onnx.coded_check import CodedCheck
 from prunus.onnx.model import domain_model
-from prunus.quantizing.coding import make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import make_coder
 from prunus.runtime.numpy_engine import NumpyEngine
 from tests.makers.coded_bundles import without_ones
 from tests.makers.eight_bit_images import drawn_images

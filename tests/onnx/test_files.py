@@ -19,13 +19,13 @@ from prunus.config import BackboneChoice
 from prunus.errors import BundleError, StorageError
 from prunus.onnx.coded_tensors import CodedTensors
 from prunus.onnx.files import promise, weights_file
-from prunus.quantizing.coding import make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import make_coder
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.runtime.predictor import Predictor
-from tests.makers.coded_bundles import integer_graph, random_coded_bundle
+from tests.makers.coded_bundles import integer_graph, random_coded_bundle, without_ones
 from tests.makers.eight_bit_images import drawn_images
-from tests.makers.graph_bundles import random_bundle
+from tests.makers.graph_bundles import convolution, make_graph, random_bundle
 from tests.makers.masked_networks import MODES, assert_same_logits, masked_network, packed, zoo_backbone
 from tests.makers.slow_cases import slow_after_first
 
@@ -128,11 +128,11 @@ def test_exported_files_are_hardly_larger_than_the_model_file(tmp_path: Path, dt
         assert sum(path.stat().st_size for path in folder.iterdir()) < 1.2 * model.stat().st_size
 
 
-def _coded(bundle: Bundle) -> Bundle:
-    """Return an 8-bit bundle in which everything that can computes with integers."""
+def _coded(bundle: Bundle, floats: tuple[int, ...] = ()) -> Bundle:
+    """Return an 8-bit bundle in which everything that can computes with integers, but for some operations."""
     pictures = {domain: drawn.calibration for domain, drawn in drawn_images(bundle, 4, 0).items()}
     coder = make_coder(bundle, calibrate(bundle, pictures, "largest"), "largest")
-    return coder.coded(possible_integers(bundle))
+    return coder.coded([number for number in possible_integers(bundle) if number not in floats])
 
 
 @pytest.mark.parametrize("is_single", [False, True])
@@ -152,6 +152,17 @@ def test_an_8_bit_file_becomes_models_of_about_a_byte_per_weight(tmp_path: Path,
         logits = onnxruntime.InferenceSession(str(files[0 if is_single else number])).run(None, feed)[0]
         expected = Predictor(tmp_path / "m.prunus").logits(images, domain)
         assert np.abs(logits - expected).max() <= 0.1 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("is_single", [False, True])
+def test_a_layer_of_floats_between_layers_of_codes_is_exact(tmp_path: Path, is_single: bool) -> None:
+    layers = [convolution("a", [0], (8, 3)), convolution("b", [1], (8, 8)), convolution("c", [2], (8, 8))]
+    bundle = random_bundle(make_graph(*layers, {"op": "mean", "inputs": (3,)}), 8, density=1.0)
+    bundle = _coded(without_ones(bundle), floats=(1,))
+    assert bundle.manifest.integers == (0, 2, 3)
+    write_bundle(tmp_path / "m.prunus", bundle, "int8")
+    prunus.export(tmp_path / "m.prunus", tmp_path / "out", is_single)
+    assert (tmp_path / "out").exists()
 
 
 def test_an_8_bit_model_that_computes_something_else_is_not_kept(

@@ -68,6 +68,17 @@ def test_codes_are_clipped_where_an_activation_limits_them() -> None:
     assert nodes[-1] == ("Flatten", ("floats.4",), "Flatten_9")
 
 
+def test_a_convolution_with_floats_does_not_look_like_one_with_integers() -> None:
+    onnx = OnnxGraph()
+    graph = make_graph(convolution("a", [0], (4, 3)), convolution("b", [1], (4, 4)))
+    values = CodedValues(onnx, {0}, _Codes())
+    for number, operation in enumerate(graph):
+        values.add(number, operation, onnx.node("X", *values.inputs(number, operation)))
+    operators = [node.op for node in onnx.nodes]
+    assert operators[:3] == ["QuantizeLinear", "DequantizeLinear", "X"]
+    assert operators[3:] == ["QuantizeLinear", "Cast", "Cast", "Sub", "Mul", "X"]
+
+
 def test_only_activations_that_are_limits_are_taken_from_an_operation() -> None:
     values = CodedValues(OnnxGraph(), {0, 1}, _Codes())
     plain = [values.plain(number, operation) for number, operation in enumerate(GRAPH)]

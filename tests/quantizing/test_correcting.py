@@ -10,8 +10,8 @@ from prunus.bundle.eight_bits.splitting import possible_integers, split_activati
 from prunus.bundle.file import bundle_size
 from prunus.graph.operations import Conv, Mean
 from prunus.quantizing import correcting
-from prunus.quantizing.coding import Coder, make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import Coder, make_coder
 from prunus.quantizing.images import Pictures
 from prunus.runtime.numpy_engine import NumpyEngine
 from tests.makers.coded_bundles import without_ones

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.bounds import Loss, Losses, is_within
 from prunus.bundle.eight_bits.checks import check_codes
 from prunus.bundle.eight_bits.record import KEY, longest_record
 from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.file import bundle_size
-from prunus.quantizing.coding import Coder, make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import Coder, make_coder
 from prunus.quantizing.gate import Decision, Gate, _shortest
-from prunus.quantizing.judging import Judge, Loss, Losses, is_within
+from prunus.quantizing.judging import Judge
 from tests.makers.coded_bundles import without_ones
 from tests.makers.eight_bit_images import drawn_images
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle
@@ -122,12 +123,35 @@ def test_where_floats_lose_too_much_integers_lose_no_more(coder: Coder) -> None:
 
 def test_the_ranking_of_operations_and_layers_is_watched(coder: Coder) -> None:
     seen: list[tuple[str, int, int]] = []
-    Gate(coder, _Judge(lambda bundle: True), 0, lambda *step: seen.append(step)).decide()
+    Gate(coder, _Judge(lambda bundle: True), None, lambda *step: seen.append(step)).decide()
     operations, layers = len(coder.bundle.manifest.graph), len(coder.bundle.manifest.convs)
     assert seen == [
         *(("operations", done, operations) for done in range(1, operations + 1)),
         *(("layers", done, layers) for done in range(1, layers + 1)),
     ]
+
+
+def test_without_room_for_a_wide_layer_none_is_ranked_and_no_choice_is_measured_twice(coder: Coder) -> None:
+    seen: list[str] = []
+    judge = _Judge(lambda bundle: True)
+    found = Gate(coder, judge, 0, lambda what, *_: seen.append(what)).decide()
+    assert judge.judged == [5, 0]  # integers lose no more than floats
+    assert len(found.bundle.manifest.integers) == 5
+    assert set(seen) == {"operations"}
+
+
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_with_room_for_wide_layers_no_choice_is_measured_twice(coder: Coder, is_limited: bool) -> None:
+    measured: list[tuple[tuple[int, ...], tuple[str, ...]]] = []
+
+    class _Noting(_Judge):
+        def losses(self, bundle: Bundle) -> Losses:
+            measured.append((bundle.manifest.integers, bundle.manifest.wide))
+            return super().losses(bundle)
+
+    judge = _Noting(lambda bundle: len(bundle.manifest.wide) < 3 or len(bundle.manifest.integers) > 0)
+    Gate(coder, judge, _largest(coder, "c") if is_limited else None).decide()
+    assert len(measured) == len(set(measured)) > 2
 
 
 def test_the_shortest_list_is_found_with_few_measurements(coder: Coder) -> None:

@@ -10,8 +10,10 @@ from PIL import Image
 from prunus.config import DomainChoice
 from prunus.data.domains import Domain
 from prunus.data.layouts import open_domain
+from prunus.errors import DataError
 from prunus.images import Preprocess
 from prunus.quantizing.images import Draw, draw_images, limited
+from tests.conftest import write_domain
 
 PREPROCESS = Preprocess(size=4, resize=6, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 
@@ -45,10 +47,27 @@ def test_without_validation_images_half_of_the_others_measure(domain: Domain) ->
     assert Draw().choose(replace(small, train=domain.train[:1])) == ([domain.train[0]], [])
 
 
+@pytest.mark.parametrize(
+    ("train", "validation", "expected"),
+    [(36, 4, (20, 20)), (36, 0, (18, 18)), (8, 4, (6, 6)), (2, 4, (2, 4)), (1, 4, (1, 4))],
+)
+def test_at_least_half_of_all_images_measure(
+    domain: Domain, train: int, validation: int, expected: tuple[int, int]
+) -> None:
+    few = replace(domain, train=domain.train[:train], validation=domain.validation[:validation])
+    calibration, held_out = Draw().choose(few)
+    assert (len(calibration), len(held_out)) == expected
+    assert set(few.validation) <= set(held_out)
+    alone, none = Draw(held_out=0).choose(few)
+    assert (len(alone), none) == (train, [])  # where nothing measures, all may calibrate
+    assert alone[: len(calibration)] == calibration
+
+
 def test_images_are_prepared_as_predictions_prepare_them(domain: Domain) -> None:
     drawn = draw_images(domain, PREPROCESS, Draw(calibration=8, held_out=100), False, lambda *_: None)
     assert len(drawn.calibration) == 8
     assert len(drawn.held_out) == len(drawn.labels) == 32
+    assert drawn.validation == 4
     levels = {int(image[0, 0, 0]) for pictures in (drawn.calibration, drawn.held_out) for image in pictures.pixels}
     assert levels == {*range(20), *range(100, 120)}  # every image once
     assert np.array_equal(drawn.held_out.pixels[:, 0, 0, 0] >= 100, drawn.labels == 1)
@@ -62,3 +81,12 @@ def test_large_images_are_fewer() -> None:
     assert limited(Draw(held_out=512), 32, 9).held_out == 512
     assert limited(Draw(held_out=512), 224, 10).held_out == 356
     assert limited(Draw(held_out=512), 4096, 1000).held_out == 1
+
+
+def test_a_domain_whose_training_images_are_all_bad_is_refused(tmp_path: Path) -> None:
+    folder = write_domain(tmp_path / "shades", train=3, validation=4)
+    shades = open_domain(DomainChoice(name="shades", path=str(folder)), 0.1)
+    for item in shades.train:
+        (folder / item.file).write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"domain 'shades': 8-bit .* none of the 6 that were drawn can be read; repair"):
+        draw_images(shades, PREPROCESS, Draw(), True, lambda *_: None)

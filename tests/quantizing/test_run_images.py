@@ -71,6 +71,8 @@ def _refused(recipe: Recipe, data: Path | None) -> str:
 def test_what_is_wrong_with_moved_images_is_said_once(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path / "gone")
     assert _refused(recipe, tmp_path / "nowhere") == f"there is no folder {tmp_path / 'nowhere'}"
+    (tmp_path / "recipe.toml").touch()
+    assert _refused(recipe, tmp_path / "recipe.toml") == f"there is no folder {tmp_path / 'recipe.toml'}"
     write_domain(tmp_path / "moved" / "deeper" / "birds")
     moved = tmp_path / "moved"
     assert _refused(recipe, moved) == f"{moved} holds no folder and no zip file of the domain 'birds'"

@@ -37,6 +37,25 @@ def test_all_engines_agree_with_double_precision(seed: int) -> None:
             np.testing.assert_allclose(answer, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("scale", [3.0, 1e10], ids=["usual", "huge scores"])
+@pytest.mark.parametrize("tokens", [*range(15, 27), 33, 37, 40])
+def test_any_number_of_queries_is_as_exact(tokens: int, scale: float) -> None:
+    rows = {"op": "pool", "inputs": (0,), "kind": "mean", "kernel": (tokens, 1), "stride": (tokens, 1)}
+    split = convolution("split", [1], (30, 3), **ONE)
+    wide = {"dims": (4, 7), "step": (4, 4, 7)}
+    all_queries = [rows, split, attention((2, 2, 2), scale=scale, **wide)]
+    one_query = [rows, split, {"op": "mean", "inputs": (2,)}, attention((3, 2, 2), scale=7 * scale, **wide)]
+    around = {"window": (1, tokens), "shift": (0, 3), "apart": -2.0, "pairs": (tokens, tokens)}
+    windows = [rows, split, attention((2, 2, 2), scale=scale, **wide, **around)]
+    images = np.random.default_rng(tokens).standard_normal((2, 3, tokens, tokens)).astype(np.float32)
+    for operations in all_queries, one_query, windows:
+        bundle = random_bundle(make_graph(*operations), tokens, density=1.0, seed=tokens)
+        expected = exact_logits(bundle, images, "a")
+        for name in _native.available_kernels():
+            found = NativeEngine(bundle, kernels=name).logits(images, "a")
+            np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6 * np.abs(expected).max())
+
+
 def test_threads_change_no_bit() -> None:
     bundle = random_bundle(token_graph(), 8)
     alone, together = (NativeEngine(bundle, threads=threads).logits(IMAGES, "a") for threads in (1, 3))

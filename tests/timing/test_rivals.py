@@ -18,8 +18,8 @@ from prunus.bundle.manifest import DomainEntry
 from prunus.config import BackboneChoice
 from prunus.lowering.pack import pack
 from prunus.methods.table import adapt
-from prunus.quantizing.coding import make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import make_coder
 from prunus.runtime.numpy_engine import NumpyEngine
 from prunus.timing.eight_bits import quantize
 from prunus.timing.rivals import Rivals, Runs, torch_threads

@@ -48,10 +48,25 @@ def test_gains_compare_medians_with_the_same_number_of_threads() -> None:
         _speed("Prunus", 4, "a", 1.0),  # nothing to compare with
         _speed("PyTorch dense", 4, None, 1.0),
     ]
-    assert compare_with_dense(costs, speeds) == [
+    assert compare_with_dense(costs, speeds, "float32") == [
         Gain(domain="a", threads=1, promised=2.0, speed_up=1.5, realised=0.75),
         Gain(domain="b", threads=1, promised=5.0, speed_up=6.0, realised=1.2),
         Gain(domain="a", threads=2, promised=2.0, speed_up=2.0, realised=1.0),
+    ]
+
+
+def test_an_8_bit_file_is_compared_with_the_dense_network_of_8_bits_and_with_no_ideal() -> None:
+    costs = CostReport(("a",), (LayerCost("c", 10, 9, 4, (5,), 5, 0, 45),), (DomainCost(),))
+    speeds = [
+        _speed("Prunus", 1, "a", 2.0),
+        _speed("ONNX dense", 1, None, 30.0),
+        _speed("onnxruntime_int8", 1, None, 5.0),
+        _speed("onnxruntime_int8", 1, "a", 7.0),
+        _speed("Prunus", 2, "a", 1.0),
+        _speed("ONNX dense", 2, None, 20.0),  # not with the same number of bits
+    ]
+    assert compare_with_dense(costs, speeds, "int8") == [
+        Gain(domain="a", threads=1, speed_up=2.5, over="onnxruntime_int8")
     ]
 
 

@@ -12,13 +12,17 @@ from torch import Tensor
 
 import prunus
 from prunus.arrays import Floats
+from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
-from prunus.errors import UnknownNameError
+from prunus.errors import AccuracyWarning, UnknownNameError
 from prunus.masks.network import MultiDomainNet
 from prunus.runtime.predictor import Predictor
 from prunus.torch_graph.network import TorchNetwork
+from tests.makers.coded_bundles import integer_graph, random_coded_bundle
 from tests.makers.masked_networks import TWO_DOMAINS, assert_same_logits, draw_tiny, packed
 from tests.makers.odd_networks import odd_net
+
+NO_CODINGS = {"scale": np.float32, "zero": np.uint8}
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,28 @@ def test_the_network_of_all_domains_and_of_one_agree_with_the_predictor(model: M
         np.testing.assert_allclose(_logits(model.load(), images, domain), expected, rtol=0, atol=1e-5)
         np.testing.assert_allclose(_logits(alone, images), expected, rtol=0, atol=1e-5)
         assert sum(p.numel() for p in alone.parameters()) < sum(p.numel() for p in model.load().parameters())
+
+
+@pytest.mark.parametrize("domain", [None, "a"])
+def test_the_network_of_an_8_bit_file_warns_that_it_computes_with_floats(tmp_path: Path, domain: str | None) -> None:
+    path = tmp_path / "eight.prunus"
+    bundle = random_coded_bundle(integer_graph(1), 12, seed=1)
+    write_bundle(path, bundle, "int8")
+    images = np.random.default_rng(0).standard_normal((4, 3, 12, 12)).astype(np.float32)
+    count = len(bundle.manifest.integers)
+    with pytest.warns(AccuracyWarning, match=rf"computes {count} operations with 8-bit integers, but the module with"):
+        network = prunus.load_network(path, domain)
+    logits = _logits(network, images, None if domain else "a")
+    assert np.abs(logits - Predictor(path).logits(images, "a")).max() > 1e-3
+    floats = Bundle(
+        bundle.manifest.with_graph(bundle.manifest.graph, ()),
+        {name: array for name, array in bundle.arrays.items() if not name.startswith("coding/")},
+    )
+    for name in floats.domains:
+        floats.arrays.update({f"coding/{name}/{role}": np.zeros(0, kind) for role, kind in NO_CODINGS.items()})
+    write_bundle(path, floats, "int8")
+    same = _logits(prunus.load_network(path, domain), images, None if domain else "a")  # without a warning
+    np.testing.assert_allclose(same, Predictor(path).logits(images, "a"), rtol=0, atol=1e-4 * np.abs(same).max())
 
 
 def test_an_unknown_or_missing_domain_lists_the_known(model: Model) -> None:

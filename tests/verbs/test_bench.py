@@ -2,14 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import prunus
-from prunus.arrays import DType
+from prunus.arrays import DType, Floats
 from prunus.backbone.zoo import load_backbone
 from prunus.bundle.bundle import Bundle
 from prunus.bundle.eight_bits.splitting import possible_integers
@@ -17,12 +18,15 @@ from prunus.bundle.file import write_bundle
 from prunus.bundle.manifest import DomainEntry
 from prunus.cli.app import app
 from prunus.config import BackboneChoice
-from prunus.errors import UnknownNameError
+from prunus.errors import DataError, UnknownNameError
 from prunus.lowering.pack import pack
 from prunus.methods.table import adapt
-from prunus.quantizing.coding import make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import make_coder
+from prunus.quantizing.images import Drawn
+from prunus.timing.rivals import Rivals
 from tests.makers.eight_bit_images import drawn_images
+from tests.makers.graph_bundles import random_bundle, varied_graph
 
 OPENVINO = {"openvino_int8", "openvino_bf16"}  # not among the packages of this project
 pytestmark = pytest.mark.slow  # trains
@@ -62,7 +66,9 @@ def test_every_engine_is_timed_for_every_domain_and_number_of_threads(model: Pat
     assert all(each.images_per_second > 0 for each in found.speeds)
     assert found.missing.keys() <= OPENVINO
     assert all(each.accuracy is None for each in found.speeds)
+    assert found.unmeasured == f"{model} does not record its recipe and cannot be measured; use prunus predict"
     for gain in found.gains:
+        assert gain.promised is not None
         assert gain.realised == pytest.approx(gain.speed_up / gain.promised)
     assert {(gain.domain, gain.threads) for gain in found.gains} == {(d, t) for d in ("birds", "signs") for t in (1, 2)}
 
@@ -128,3 +134,78 @@ def test_with_images_every_engine_of_a_domain_has_its_accuracy(
     assert round(10 * abs(quantized - measured)) <= 2
     dense = {engine for (engine, domain), accuracy in accuracies.items() if domain is None and accuracy is None}
     assert dense == {"ONNX dense", "PyTorch dense", "onnxruntime_int8"}
+    assert [gain.over for gain in found.gains] == ["onnxruntime_int8" if dtype == "int8" else "ONNX dense"]
+    assert found.unmeasured is None
+
+
+def _of_two_domains(folder: Path, make_domain: Callable[..., Path], at: str) -> Path:
+    """Write a model file whose recipe says that images of its domains are somewhere, and images in `data`."""
+    bundle = random_bundle(varied_graph(0), 12, ("birds", "signs"))
+    for name, entry in bundle.manifest.domains.items():
+        make_domain(f"data/{name}", classes=entry.classes, train=40, test=2)
+    domains = [f"{at}/{name}" for name in bundle.domains]
+    recipe = {"backbone": "wrn14_2", "domains": domains, "method": "exact", "budget": 1.0, "seed": 3}
+    bundle.manifest.provenance.update({"recipe": recipe, "step": 8, "total_steps": 8})
+    write_bundle(folder / "m.prunus", bundle)
+    return folder / "m.prunus"
+
+
+@pytest.fixture
+def seen_by_rivals(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Floats]]:
+    """Leave out the rivals, and return the images that each of them would learn ranges from."""
+    seen: list[Mapping[str, Floats]] = []
+
+    class NoRivals(Rivals):
+        def __init__(self, bundle: Bundle, domains: Sequence[str], images: Mapping[str, Floats] | None = None) -> None:
+            seen.append(images or {})
+            self._makers, self.versions, self.missing = {}, {}, {}
+
+    monkeypatch.setattr("prunus.verbs.bench.Rivals", NoRivals)
+    return seen
+
+
+def test_images_are_found_where_the_recipe_says_unless_only_time_is_asked_for(
+    make_domain: Callable[..., Path], tmp_path: Path, seen_by_rivals: list[Mapping[str, Floats]]
+) -> None:
+    path = _of_two_domains(tmp_path, make_domain, f"{tmp_path}/data")
+    found = prunus.bench(path, threads=[1], batch=1, rounds=1)
+    assert {each.domain: each.accuracy for each in found.speeds} == prunus.evaluate(path).accuracies
+    timed = prunus.bench(path, threads=[1], batch=1, rounds=1, accuracy=False)
+    assert (timed.unmeasured, [each.accuracy for each in timed.speeds]) == (None, [None, None])
+    assert [set(images) for images in seen_by_rivals] == [{"birds", "signs"}, set()]
+
+
+def test_missing_images_are_named_and_refused_only_where_they_were_asked_for(
+    make_domain: Callable[..., Path], tmp_path: Path, seen_by_rivals: list[Mapping[str, Floats]]
+) -> None:
+    path = _of_two_domains(tmp_path, make_domain, f"{tmp_path}/gone")
+    found = prunus.bench(path, threads=[1], batch=1, rounds=1)
+    assert f"{tmp_path}/gone/birds" in str(found.unmeasured)
+    assert [each.accuracy for each in found.speeds] == [None, None]
+    with pytest.raises(DataError, match="there is no folder"):
+        prunus.bench(path, data=tmp_path / "gone")
+
+
+@pytest.mark.filterwarnings("ignore::prunus.errors.BudgetWarning")
+def test_rivals_learn_ranges_from_the_images_of_an_8_bit_file(
+    make_domain: Callable[..., Path],
+    tmp_path: Path,
+    seen_by_rivals: list[Mapping[str, Floats]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = _of_two_domains(tmp_path, make_domain, "data")
+    ours: dict[str, Drawn] = {}
+
+    def quantize(bundle: Bundle, images: dict[str, Drawn], *_: object) -> Bundle:
+        ours.update(images)
+        return _coded(bundle)
+
+    monkeypatch.setattr("prunus.verbs.prune.quantize", quantize)
+    prunus.prune(path, tmp_path / "small.prunus", "int8", tmp_path / "data")
+    prunus.bench(path, threads=[1], batch=1, rounds=1, data=tmp_path / "data")
+    (theirs,) = seen_by_rivals
+    assert list(theirs) == list(ours)
+    for domain, drawn in ours.items():
+        (calibration,) = drawn.calibration.prepared(len(drawn.calibration))
+        assert len(calibration) == 60  # half of the training and validation images; the others measure
+        np.testing.assert_array_equal(theirs[domain], calibration)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,14 @@ from typer.testing import CliRunner
 
 import prunus
 from prunus.arrays import DType
+from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.record import KEY, EightBitRecord, Measured
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.cli.app import app
-from prunus.errors import BundleError, DataError, TrainingError, UnknownNameError
+from prunus.cli.wording import on_command_line
+from prunus.errors import AccuracyWarning, BundleError, DataError, TrainingError, UnknownNameError
 from prunus.measure.bundle_cost import bundle_costs
+from prunus.quantizing import quantize as quantizing
 from prunus.training.run import open_run
 from prunus.verbs.prune import find_problems, limits_of_file, watched_by
 from tests.conftest import write_domain
@@ -117,6 +122,7 @@ def test_a_file_has_the_type_that_the_recipe_or_the_caller_names(tmp_path: Path)
         prunus.prune(run, tmp_path / "c.prunus", cast("DType", "int4"))
 
 
+FLOATS: tuple[DType, ...] = ("float32", "float16", "bfloat16")
 OLD_RUN = Path(__file__).parents[1] / "golden" / "checkpoint_format_3" / "run"  # of two demo domains
 
 
@@ -148,7 +154,12 @@ def test_a_run_becomes_an_8_bit_file_that_serves_and_says_what_it_loses(tmp_path
     shown = CliRunner().invoke(app, ["prune", str(OLD_RUN), "--out", str(again), "--dtype", "int8"])
     assert shown.exit_code == 0, shown.output
     assert f"8 bits: {found.integers} of {found.operations} operations compute with integers" in shown.stdout
-    assert "mean accuracy on held-out images: " in shown.stdout
+    count = sum(row.images for row in found.held_out.values())
+    validation = sum(row.validation or 0 for row in found.held_out.values())
+    counted = f"{count - validation:,} training images that chose no coding and {validation:,} validation images"
+    assert f"mean accuracy on {counted}: ".replace(",", "") in shown.stdout.replace(",", "")
+    notes = [line for line in shown.stdout.splitlines() if line.startswith("note: ")]
+    assert notes == [f"note: {note}" for note in found.notes()]
     assert again.read_bytes() == small.read_bytes()
 
 
@@ -203,7 +214,6 @@ def test_a_model_file_of_floats_is_written_with_another_dtype(tmp_path: Path) ->
     source = _of_floats(tmp_path, "birds", "flowers")
     half = prunus.prune(source, tmp_path / "half.prunus", "float16")
     assert prunus.inspect(half).dtype == "float16"
-    assert prunus.inspect(prunus.prune(source, tmp_path / "same.prunus")).dtype == "float32"  # as its recipe says
     eight = prunus.prune(source, tmp_path / "eight.prunus", "int8", tmp_path / "data")
     found = prunus.inspect(eight)
     assert (found.dtype, list(found.domains)) == ("int8", ["birds", "flowers"])
@@ -212,6 +222,56 @@ def test_a_model_file_of_floats_is_written_with_another_dtype(tmp_path: Path) ->
     assert eight.stat().st_size < source.stat().st_size
     with pytest.raises(BundleError, match="is an 8-bit model file; only a file of floats can be written with another"):
         prunus.prune(eight, tmp_path / "again.prunus", "float32")
+
+
+def test_8_bits_that_lose_more_than_they_may_are_written_with_a_warning_that_names_the_domain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _of_floats(tmp_path, "birds", "flowers")
+    rows = {"birds": Measured(512, 0.9492, 0.8008, 90, 0), "flowers": Measured(512, 0.9492, 0.9492, 2, 48)}
+    record = EightBitRecord(calibration=64, accuracy=rows)
+    monkeypatch.setattr(quantizing, "_recorded", lambda decision, images: _with_record(decision.bundle, record))
+    lost = r"8 bits lose more accuracy than they may in birds \(410 of 512 are right \(in floats 486; 90 in only one"
+    with pytest.warns(AccuracyWarning, match=rf"eight.prunus: {lost} of the two\)\); a file of float16 loses less"):
+        prunus.prune(source, tmp_path / "eight.prunus", "int8", tmp_path / "data")
+    options = ["--out", str(tmp_path / "again.prunus"), "--dtype", "int8", "--data", str(tmp_path / "data")]
+    shown = CliRunner().invoke(app, ["prune", str(source), *options])
+    assert shown.exit_code == 0, shown.output
+    assert re.search(rf"^note: {lost}", shown.stdout, re.MULTILINE)
+    assert prunus.inspect(tmp_path / "again.prunus").eight_bits.within is False  # type: ignore[union-attr]
+    assert f"note: {lost}" not in shown.stderr  # said once
+    inspected = " ".join(CliRunner().invoke(app, ["inspect", str(tmp_path / "again.prunus")]).stdout.split())
+    assert re.search(rf"note: {lost}", inspected)
+    assert "8 bits lose more accuracy than they may in birds" in prunus.card(tmp_path / "again.prunus")
+
+
+def _with_record(bundle: Bundle, record: EightBitRecord) -> Bundle:
+    provenance = bundle.manifest.provenance | {KEY: record.written()}
+    return Bundle(bundle.manifest.model_copy(update={"provenance": provenance}), bundle.arrays)
+
+
+@pytest.mark.parametrize("planned", ["float32", "int8"])
+def test_a_model_file_keeps_its_dtype_whatever_its_recipe_planned(planned: DType, tmp_path: Path) -> None:
+    source = _of_floats(tmp_path, "birds")
+    bundle = read_bundle(source)
+    bundle.manifest.provenance["recipe"]["dtype"] = planned
+    for dtype in FLOATS:
+        write_bundle(source, bundle, dtype)
+        copy = prunus.prune(source, tmp_path / "copy.prunus")
+        assert read_bundle(copy).dtype == dtype
+        assert copy.stat().st_size == source.stat().st_size
+
+
+def test_images_for_a_file_of_floats_are_refused_and_not_ignored(tmp_path: Path) -> None:
+    source = _of_floats(tmp_path, "birds")
+    out = tmp_path / "m.prunus"
+    with pytest.raises(DataError) as refused:
+        prunus.prune(source, out, "float16", tmp_path / "data")
+    said = "images are needed for int8 only, and this file gets float16; leave out --data, or use --dtype int8"
+    assert on_command_line(str(refused.value)) == said
+    with pytest.raises(DataError, match="this file gets float32"):
+        prunus.prune(source, out, data=tmp_path / "data")
+    assert not out.exists()
 
 
 def test_a_model_file_is_not_written_over_and_needs_images_and_a_recipe_for_8_bits(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import difflib
 import logging
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ MOST_TRIES = 6  # of each step in each direction, to find a size that works
 def check_timm_name(name: str) -> None:
     """Refuse a network that timm does not know."""
     if not _import_timm().is_model(name.removeprefix(TIMM_PREFIX)):
-        raise UnknownNameError("timm network", name, timm_names(name) or EXAMPLES, heading="for example")
+        found = timm_names(name)
+        is_family = any(other.startswith(f"{name}_") for other in found)  # whose first is no likelier than others
+        near = None if is_family else found
+        raise UnknownNameError("timm network", name, found or EXAMPLES, heading="for example", near=near)
 
 
 def build_timm(name: str, size: int | None = None) -> nn.Module:
@@ -64,7 +68,7 @@ def refused_size(name: str, size: int, reason: str) -> BackboneError:
     """Return the error of a network that cannot read images of some size; it names sizes near it that work."""
     sizes = ", ".join(map(str, working_sizes(name, size)))
     advice = f"set backbone.size to one that works, such as {sizes}" if sizes else "choose another network"
-    return BackboneError(f"{name} does not accept images of {size} x {size} pixels ({reason}); {advice}")
+    return BackboneError(f"{name} does not accept images of {size} x {size} pixels; {advice} (it says: {reason})")
 
 
 def working_sizes(name: str, size: int) -> list[int]:
@@ -110,15 +114,19 @@ def timm_head(name: str) -> frozenset[str]:
 
 
 def timm_names(name: str) -> list[str]:
-    """List some timm networks that begin with a name, or else those with the most similar names."""
+    """List some timm networks that begin with a name, or else those whose names, or their beginnings, are similar."""
     try:
         timm = _import_timm()
     except MissingExtraError:
         return []
-    wanted, known = name.removeprefix(TIMM_PREFIX), timm.list_models()
-    longer = sorted((other for other in known if other.startswith(f"{wanted}_")), key=len)
-    near = longer or difflib.get_close_matches(wanted, known, n=MOST_NAMES)
-    return [TIMM_PREFIX + other for other in near[:MOST_NAMES]]
+    wanted, known = name.removeprefix(TIMM_PREFIX), sorted(timm.list_models(), key=len)
+    longer = [other for other in known if other.startswith(f"{wanted}_")]
+    beginnings: dict[str, str] = {}  # of names up to each underscore -> the shortest such name
+    for other in known:
+        for beginning in accumulate(other.split("_"), "{}_{}".format):
+            beginnings.setdefault(beginning, other)
+    similar = [beginnings[each] for each in difflib.get_close_matches(wanted, beginnings, n=MOST_NAMES)]
+    return [TIMM_PREFIX + other for other in dict.fromkeys((longer or similar)[:MOST_NAMES])]
 
 
 def timm_preprocess(name: str) -> tuple[int, tuple[float, float, float], tuple[float, float, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ import prunus
 from prunus.amounts import plural
 from prunus.cli.options import CROPS, AsJson, CropsOption, Device, Explain, ModelFile, NoCache
 from prunus.cli.output import make_table, measuring, print_json, say, show, waiting
+from prunus.cli.wording import on_command_line
 from prunus.measure.speed import engine_title, mean_accuracies
 from prunus.names import shown
 from prunus.report.tables import file_size, percent, results_view
@@ -75,16 +76,17 @@ def bench(
     batch: Annotated[int, typer.Option(min=1, help="Images per batch, for throughput.")] = 16,
     rounds: Annotated[int, typer.Option(min=1, help="Number of measurements per engine.")] = 50,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the domains by name, to measure the accuracy of each engine too.")
+        Path | None, typer.Option(help="Folder with the domains by name.", show_default="as trained")
     ] = None,
+    no_accuracy: Annotated[bool, typer.Option("--no-accuracy", help="Only time, also where images are found.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Also plot the latencies to this PNG file.")] = None,
     explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
     """Time a model file against the dense network in PyTorch, in ONNX Runtime, and in 8 bits.
 
-    The engines take turns, so other load on the machine affects all of them. With --data, the accuracy of each engine
-    is measured too.
+    The engines take turns, so other load on the machine affects all of them. The accuracy of each engine on the test
+    images is measured too, where they are found.
 
     Example: prunus bench model.prunus --threads 1 --plot bench.png
     """
@@ -95,18 +97,14 @@ def bench(
         watched_by(watch),
         rounds_watched_by(lambda count, done, total: watch("timing with", plural(count, "thread"), done, total)),
     ):
-        results = prunus.bench(model, threads, domain or (), batch, rounds, data)
+        results = prunus.bench(model, threads, domain or (), batch, rounds, data, accuracy=not no_accuracy)
     lines = [f"{engine_title(engine)} was not timed: {reason}" for engine, reason in results.missing.items()]
-    if not explain and results.gains:
-        lines.append("--explain says what is counted.")
+    if results.unmeasured:
+        lines.append(f"accuracy was not measured: {on_command_line(results.unmeasured)}")
     if explain:
-        lines += (
-            f"median ms, p95 ms: one image; images/s: in batches of {results.batch}",
-            "ONNX: in ONNX Runtime; speed-up: over ONNX dense",
-            "of ideal: speed-up divided by the reduction in multiply-accumulates",
-            "int8: static quantization by ONNX Runtime (U8S8, per channel)"
-            + ("; without --data only of the dense network" if data is None else ""),
-        )
+        lines += _explanation(results)
+    elif results.gains:
+        lines.append("--explain says what is counted.")
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     lines.append(f"{results.machine}; Prunus on {results.prunus_engine}; {versions}")
     if plot is not None:
@@ -118,16 +116,30 @@ def bench(
     show(results, as_json, *(_speeds(results, count) for count in counts), *lines)
 
 
+def _explanation(results: Benchmark) -> Iterator[str]:
+    yield f"median ms, p95 ms: one image; images/s: in batches of {results.batch}"
+    yield "ONNX: in ONNX Runtime"
+    if results.gains:
+        yield f"speed-up: over {engine_title(results.gains[0].over)}, the row without a domain"
+    if any(gain.realised for gain in results.gains):
+        yield (
+            "of ideal: speed-up divided by the reduction in multiply-accumulates; above 100 % where pruning also saves "
+            "other work"
+        )
+    dense = "" if any(speed.accuracy is not None for speed in results.speeds) else "; only of the dense network"
+    yield f"int8: static quantization by ONNX Runtime (U8S8, per channel){dense}"
+
+
 def _speeds(results: Benchmark, threads: int) -> PlainTable:
     setting = f"{plural(threads, 'thread')}, Prunus on {results.prunus_engine}"
     title = f"{results.model} ({results.backbone}, {results.image_size} px), {setting}"
-    table = make_table(SPEED_COLUMNS, title, left=("domain",), gap=1)
+    table = make_table(SPEED_COLUMNS, title, left=("domain",), gap=0)  # so that names fit beside all columns
     gains = {gain.domain: gain for gain in results.gains if gain.threads == threads}
     speeds = [speed for speed in results.speeds if speed.threads == threads]
     for speed in speeds:
         gain = gains.get(speed.domain or "") if speed.engine == "Prunus" else None
         times = (_short(speed.latency.median_ms), _short(speed.latency.p95_ms), f"{speed.images_per_second:,.0f}")
-        earned = (f"{gain.speed_up:.2f} x", percent(gain.realised, 0)) if gain else ("", "")
+        earned = _mean_gains([gain] if gain else [])
         right = "" if speed.accuracy is None else percent(speed.accuracy, 2)
         table.add_row(engine_title(speed.engine), speed.domain or "", *times, *earned, right)
     accuracies = mean_accuracies(speeds)
@@ -139,15 +151,18 @@ def _speeds(results: Benchmark, threads: int) -> PlainTable:
         table.add_row(engine_title(engine), "mean", "", "", "", *means, right)
     if not accuracies:
         del table.columns[-1]
+    if not any(gain.realised for gain in gains.values()):
+        del table.columns[6]
     if not gains:  # nothing to compare with
-        del table.columns[5:7]
+        del table.columns[5]
     return table
 
 
 def _mean_gains(gains: Sequence[Gain]) -> tuple[str, str]:
     if not gains:
         return "", ""
-    return f"{mean(gain.speed_up for gain in gains):.2f} x", percent(mean(gain.realised for gain in gains), 0)
+    realised = [gain.realised for gain in gains if gain.realised is not None]
+    return f"{mean(gain.speed_up for gain in gains):.2f} x", percent(mean(realised), 0) if realised else ""
 
 
 def _short(milliseconds: float) -> str:
@@ -168,8 +183,9 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     say(f"{model}: {inspection.backbone}, {inspection.dtype}, {plural(len(domains), 'domain')}")
     if inspection.source:
         console.print(plain_text(f"source (the backbone was pretrained on it): {inspection.source}"))
-    for line in inspection.eight_bits.in_words() if inspection.eight_bits else ():
-        console.print(plain_text(line))
+    if eight_bits := inspection.eight_bits:
+        for line in (*eight_bits.in_words(), *(f"note: {note}" for note in eight_bits.notes())):
+            console.print(plain_text(line))
     titles = _titles([shown(name) for name in domains], console.width)
     if titles != domains:
         named = ", ".join(f"{title} {name}" for title, name in zip(titles, domains, strict=True))

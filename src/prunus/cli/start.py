@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 SHOWN = 50  # lines of errors, and of warnings
 WIDE = 1000  # columns, more than any table needs
 SHORT = 16  # characters of a name that a table has room for in a narrow terminal
+NARROW = 80  # columns, fewer than a table of short names needs
+UNBROKEN = "\N{NO-BREAK SPACE}"
 SPLITS = ("train", "validation", "test")
 ZOO_COLUMNS = ("backbone", "input", "kernel weights", "kernels", "MACs", "top-1", "weights")
 
@@ -234,12 +237,14 @@ def zoo(
     table = make_table(ZOO_COLUMNS, left=("weights",), rows=rows)
     console = plain_console()
     fits = console.measure(table, options=console.options.update_width(WIDE)).maximum <= console.width
-    breaks = not fits and any(len(row.name) > SHORT for row in backbones)
-    show(backbones, as_json, *(_without_table(rows) if breaks else [table]), *hints)
+    breaks = not fits and (console.width < NARROW or any(len(row.name) > SHORT for row in backbones))
+    show(backbones, as_json, *(_without_table(rows, console.width) if breaks else [table]), *hints)
 
 
-def _without_table(rows: Sequence[Sequence[str]]) -> Iterator[Text]:
-    """Show rows below their names, which a narrow table would break."""
+def _without_table(rows: Sequence[Sequence[str]], width: int) -> Iterator[Text]:
+    """Show rows below their names, which a narrow table would break; a number stays with its unit."""
     for name, *facts in rows:
         described = [f"{fact} {column}" for column, fact in zip(ZOO_COLUMNS[1:-1], facts, strict=False) if fact != "-"]
-        yield plain_text(name, f"  {', '.join(described)}", f"  weights: {facts[-1]}")
+        whole = ", ".join(fact.replace(" ", UNBROKEN) for fact in described)
+        lines = wrap(whole, width, initial_indent="  ", subsequent_indent="  ")
+        yield plain_text(name, *(line.replace(UNBROKEN, " ") for line in lines), f"  weights: {facts[-1]}")

@@ -15,7 +15,7 @@ from prunus.amounts import plural
 from prunus.cli.options import AsJson, Device, NoCache, Overrides
 from prunus.cli.output import make_table, measuring, say, show, tell, waiting
 from prunus.cli.wording import on_command_line
-from prunus.errors import BudgetWarning, RecipeError
+from prunus.errors import AccuracyWarning, BudgetWarning, RecipeError
 from prunus.measure.budget import in_words
 from prunus.progress.training import TrainingProgress
 from prunus.recipes import load_stored_recipe
@@ -138,25 +138,32 @@ def prune(
     dtype: Annotated[
         str | None,
         typer.Option(
-            help="Type of the stored weights: float32, float16, bfloat16 or int8.", show_default="the recipe's"
+            help="Type of the stored weights: float32, float16, bfloat16 or int8.",
+            show_default="of a run the recipe's, of a file its own",
         ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder with the domains by name, whose images int8 needs.", show_default="as trained"),
+        typer.Option(
+            help="For int8: folder with the domains by name, whose training images choose the 8-bit numbers.",
+            show_default="as trained",
+        ),
     ] = None,
 ) -> None:
     """Remove every kernel that no domain uses and write one model file.
+
+    In 8 bits: prunus prune runs/a --out small.prunus --dtype int8
 
     Example: prunus prune runs/a --out model.prunus
     """
     from prunus.bundle.file import read_bundle
     from prunus.measure.bundle_cost import bundle_costs
-    from prunus.measure.inspection import eight_bits_of
+    from prunus.measure.eight_bits.summary import eight_bits_of
     from prunus.verbs.prune import find_problems, limits_of_file, watched_by
 
     with warnings.catch_warnings(), measuring(f"pruning {run}") as watch, watched_by(watch):
         warnings.simplefilter("ignore", BudgetWarning)  # printed below
+        warnings.simplefilter("ignore", AccuracyWarning)
         path = prunus.prune(run, out, cast("DType | None", dtype), data)  # any other is refused
     bundle = read_bundle(path)
     costs = bundle_costs(bundle)
@@ -169,6 +176,8 @@ def prune(
     )
     if eight_bits := eight_bits_of(bundle):
         tell(*eight_bits.in_words())
+        for note in eight_bits.notes():
+            say(f"note: {note}")
     limits = limits_of_file(path)
     if limits and all(limit.kept for limit in limits):
         say(f"budget kept: {in_words(limits)}")

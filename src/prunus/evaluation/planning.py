@@ -40,7 +40,9 @@ PENALTY = (
 )
 SMALLER = ("set a smaller budget", 'set dtype = "float16"')
 NO_BUDGET = "method {name!r} has no budget, so no kernel is removed"
-NO_FILE = "no model file can hold this network, so its kernels are counted instead ({reason})"
+NO_FILE = "no model file can hold this network, so its kernels are counted instead: {reason}"
+UNEQUAL = "a kernel holds {least} to {most:,} weights, so the shares of kernels and of weights differ"
+UNEQUAL_FROM = 0.01  # of all kernels, or of all weights
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,17 @@ def plan_recipe(recipe: Recipe) -> Plan:
         binding=_binding(measured, dense),
         epochs=recipe.training.num_epochs,
         steps=_steps(recipe, images),
-        notes=(*backbone.notes, *measured.notes),
+        notes=(*backbone.notes, *_unequal(usage, dense), *measured.notes),
         source=recipe.source,
     )
+
+
+def _unequal(usage: Usage, dense: CostReport) -> tuple[str, ...]:
+    """Return why the shares of kernels and weights differ, if a reader of the plan can see that they do."""
+    if abs(usage.kernels / dense.num_kernels() - usage.weights / dense.dense_weights()) < UNEQUAL_FROM:
+        return ()
+    areas = [layer.kernel_area for layer in dense.layers]
+    return (UNEQUAL.format(least=min(areas), most=max(areas)),)
 
 
 def _binding(measured: _Measured, dense: CostReport) -> Unit | None:

@@ -53,7 +53,7 @@ class _Cutting:
         rule = self.network.rule(node)
         if rule == "mixed":  # no channel is removed
             return node
-        if isinstance(operation, Attention):
+        if rule == "attended":
             return self._attention(operation, kept, node.tensors)
         tensors: Tensors = {role: tensor_D[:, kept] for role, tensor_D in node.tensors.items()}
         change = CHANGES.get(rule)
@@ -101,8 +101,9 @@ class _Cutting:
         sizes, target = (len(kept), *operation.sizes[1:]), (len(kept), *operation.target[1:])
         return operation.model_copy(update={"sizes": sizes, "target": target}), tensors
 
-    def _attention(self, attention: Attention, kept: Integers, tensors: Tensors) -> Node:
+    def _attention(self, attention: Operation, kept: Integers, tensors: Tensors) -> Node:
         """Keep some heads, each with all its channels."""
+        assert isinstance(attention, Attention)
         heads = np.flatnonzero(np.isin(np.arange(attention.heads) * attention.dims[1], kept))
         first, step = [], []
         for position, value in enumerate(attention.inputs):

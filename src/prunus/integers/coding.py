@@ -47,7 +47,7 @@ def inverse_scales(scales_D: Floats) -> Floats:
     return inverse
 
 
-def encode(numbers: Floats, inverse_scale: np.float32, zero: int) -> Bytes:
+def to_codes(numbers: Floats, inverse_scale: np.float32, zero: int) -> Bytes:
     """Return the nearest codes, ties to even; numbers out of range take the first or last code, NaN the first."""
     shifted = numbers * inverse_scale + np.float32(zero)
     limited = np.where(shifted > 0, np.minimum(shifted, np.float32(LARGEST_CODE)), np.float32(0))
@@ -60,7 +60,7 @@ def rounded(numbers: Floats, low: int, high: int) -> Bytes:
     return codes
 
 
-def decode(codes: Bytes, scale: np.float32, zero: int) -> Floats:
+def to_numbers(codes: Bytes, scale: np.float32, zero: int) -> Floats:
     """Return the numbers that codes stand for."""
     numbers: Floats = (codes.astype(np.int32) - zero).astype(np.float32) * scale
     return numbers

@@ -16,7 +16,7 @@ from prunus.bundle.eight_bits.rules import EXACT_FLOATS, LARGEST_CODE
 from prunus.graph.compute import compute as compute_floats
 from prunus.graph.compute import convolve
 from prunus.integers.attention import attend
-from prunus.integers.coding import decode, encode, rounded
+from prunus.integers.coding import rounded, to_codes, to_numbers
 from prunus.integers.steps import (
     AffineStep,
     AttentionStep,
@@ -124,10 +124,10 @@ def _mean(step: MeanStep, inputs: Sequence[Bytes], tensors: Tensors, domain: int
 
 NUMPY: dict[type[Step], Callable[[Any, Sequence[Any], Tensors, int], Array]] = {
     FloatStep: lambda step, inputs, tensors, domain: compute_floats(step.operation, inputs, tensors, step.shape[1:]),
-    QuantizeStep: lambda step, inputs, tensors, domain: encode(
+    QuantizeStep: lambda step, inputs, tensors, domain: to_codes(
         inputs[0], step.inverses[domain], int(step.zeros[domain])
     ),
-    DequantizeStep: lambda step, inputs, tensors, domain: decode(
+    DequantizeStep: lambda step, inputs, tensors, domain: to_numbers(
         inputs[0], step.scales[domain], int(step.zeros[domain])
     ),
     ConvolutionStep: _convolution,

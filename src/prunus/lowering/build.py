@@ -25,6 +25,13 @@ from prunus.lowering.views import View
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.switches import Switches
 
+FULL_PRECISION = (torch.float32, torch.float64)
+# calls that read of their last tensor only its shape or its type -> how many tensors there are before it
+ALIKE: dict[object, int] = {
+    **dict.fromkeys(("to", "type_as", "expand_as", "view_as", "reshape_as"), 1),
+    **dict.fromkeys((torch.zeros_like, torch.ones_like, torch.full_like, "new_zeros", "new_ones", "new_full"), 0),
+}
+
 
 @torch.no_grad()
 def build_graph(net: MultiDomainNet) -> GraphNetwork:
@@ -33,7 +40,7 @@ def build_graph(net: MultiDomainNet) -> GraphNetwork:
     builder = GraphBuilder(traced, _domain_tensors(net))
     for node in traced.graph.nodes:
         if node.op == "output":
-            features = builder.ordered(node.all_input_nodes[0].name)
+            features = _features(builder, node)
             _check_shapes(builder, features, net.image_size)
             nodes = compute_needed_pixels(fuse(builder.nodes[:features]), net.image_size)
             return _assemble(net, nodes)
@@ -56,20 +63,29 @@ def _add(builder: GraphBuilder, node: fx.Node) -> None:
     if node.op == "placeholder":
         builder.start(node.name)
         return
-    if not any(read.name in builder.values for read in node.all_input_nodes):
+    numbers = node.all_input_nodes[: ALIKE.get(node.target)]  # the tensors whose numbers are read
+    if not any(read.name in builder.values for read in numbers):
         builder.constants[node.name] = builder.evaluate(node)
         return
     rule = find_rule(builder, node)
     try:
         value = rule(builder, node) if rule else None
-    except NotInAGraphError:
-        value = None
+        if value is None:
+            raise NotInAGraphError
+        _check_type(builder, node)
+    except NotInAGraphError as error:
+        raise NoFileError(f"{_described(builder, node)} {error}", at_this_size=rule in RESIZING) from None
     except BundleError as error:
         raise NoFileError(str(error), at_this_size=True) from None
-    if value is None:
-        reason = f"{_described(builder, node)} is not among those of a model file's graph"
-        raise NoFileError(reason, at_this_size=rule in RESIZING)
     builder.values[node.name] = _whole(builder, node, value) if isinstance(value, int) else value
+
+
+def _features(builder: GraphBuilder, output: fx.Node) -> int:
+    """Return the value that holds the network's result, in its order."""
+    try:
+        return builder.ordered(output.all_input_nodes[0].name)
+    except NotInAGraphError as error:
+        raise NoFileError(f"the classifier {error}") from None
 
 
 def _described(builder: GraphBuilder, node: fx.Node) -> str:
@@ -83,6 +99,13 @@ def _described(builder: GraphBuilder, node: fx.Node) -> str:
     if node.target in (torch.softmax, F.softmax, "softmax"):
         return f"{name} of something else than scores of attention"
     return f"{name} with the weights of a layer that is not called" if node.target is F.linear else name
+
+
+def _check_type(builder: GraphBuilder, node: fx.Node) -> None:
+    """Refuse numbers that are rounded by their type: a graph has none but floats of full precision."""
+    dtype = builder.traced.types.get(node.name, torch.float32)  # results that are several tensors have no type
+    if dtype not in FULL_PRECISION:
+        raise NotInAGraphError(f"rounds numbers to the type {str(dtype).removeprefix('torch.')}")
 
 
 def _whole(builder: GraphBuilder, node: fx.Node, value: int) -> View:

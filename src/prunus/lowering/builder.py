@@ -21,6 +21,7 @@ from prunus.lowering.views import View, in_order, pixels_of, positions_of, rearr
 
 Activation = tuple[ActivationName, float]  # its name and its slope
 Settings = dict[str, Any]  # of a layer, or arguments of a call, by name
+UNORDERED = "reads numbers in an order that a graph cannot copy, such as after a flip, a roll or a list of positions"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,14 @@ Traced = View | Scores | tuple[View, ...]
 
 
 class NotInAGraphError(Exception):
-    """A graph has no operation for what a network computes."""
+    """A graph has no operation for what a network computes.
+
+    Args:
+        reason: the rest of a sentence that begins with a layer or an operation of the network.
+    """
+
+    def __init__(self, reason: str = "is not among those of a model file's graph") -> None:
+        super().__init__(reason)
 
 
 class GraphBuilder:
@@ -73,6 +81,8 @@ class GraphBuilder:
     def view(self, name: str) -> View:
         """Return what a traced tensor shows, without a factor."""
         view = self.values[name]
+        if isinstance(view, Scores):
+            raise NotInAGraphError("reads products of two values, which a graph has only within attention")
         if not isinstance(view, View):
             raise NotInAGraphError
         if view.factor != 1.0:
@@ -154,7 +164,7 @@ class GraphBuilder:
             return view.value
         operation = rearrangement(view.value, positions, target)
         if operation is None:
-            raise NotInAGraphError
+            raise NotInAGraphError(UNORDERED)
         return self.add(operation)
 
     def settings(self, node: fx.Node, names: Sequence[str]) -> Settings:
@@ -193,12 +203,17 @@ class GraphBuilder:
         if node.op == "get_attr":
             name = str(node.target)
             return self.domains[domain][name] if name in self.domains[domain] else self.traced.constants[name]
-        args, kwargs = self.arguments(node, domain)
+        # what depends on the image is only read for its shape or its type
+        args, kwargs = fx.node.map_arg(self.arguments(node, domain), self._like)
         layer = self.traced.layer(node)
         if layer is None:
             return called(self.traced, node)(*args, **kwargs)
         own = {key: self.domains[domain][f"{node.target}.{key}"] for key in layer.state_dict()}
         return functional_call(layer, own, args, kwargs)
+
+    def _like(self, node: fx.Node) -> Tensor:
+        """Return a tensor of the shape and the type of what a node computes."""
+        return torch.zeros(self.traced.shapes[node.name], dtype=self.traced.types[node.name])
 
     def arguments(self, node: fx.Node, domain: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of a call, with constants in place of the nodes that compute them."""
@@ -209,7 +224,8 @@ class GraphBuilder:
         return tuple(args), dict(kwargs)
 
 
-Rule = Callable[[GraphBuilder, fx.Node], Traced | int | None]  # None: a graph has no operation for the node
+# None: a graph has no operation for the node; a rule that can say more about it raises a NotInAGraphError
+Rule = Callable[[GraphBuilder, fx.Node], Traced | int | None]
 
 
 def called(traced: TracedNetwork, node: fx.Node) -> Callable[..., Any]:

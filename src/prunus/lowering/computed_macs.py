@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from prunus.backbone.probe import Probe
 from prunus.graph.network import GraphNetwork
-from prunus.graph.operations import Attention, Conv
+from prunus.graph.operations import Conv
 from prunus.graph.shapes import value_shapes
 
 
@@ -21,6 +21,5 @@ def computed(network: GraphNetwork, probe: Probe) -> Probe:
     for operation, (_, height, width) in zip(graph, shapes[1:], strict=True):
         if isinstance(operation, Conv):
             positions[operation.layer] += height * width
-        elif isinstance(operation, Attention):
-            products += operation.macs([shapes[value] for value in operation.inputs])
+        products += operation.macs([shapes[value] for value in operation.inputs])
     return replace(probe, positions=dict(positions), product_macs=products)

@@ -7,19 +7,20 @@ token alone.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from prunus.graph.network import Node
-from prunus.graph.operations import Add, Affine, Attention, Conv, LayerNorm, Operation, Rearrange, Shape
+from prunus.graph.operations import Operation, Rearrange, Shape
 from prunus.graph.shapes import value_shapes
 
 
 @dataclass(frozen=True)
 class _Selection:
-    """Pixels that a rearrangement takes of all channels: `count` of them, `stride` apart."""
+    """Pixels that a rearrangement takes of all channels, some apart from each other, and the sides that they get."""
 
     first: int
-    count: int
     stride: int
+    sides: tuple[int, int]
 
 
 def compute_needed_pixels(nodes: Sequence[Node], image_size: int) -> tuple[Node, ...]:
@@ -43,17 +44,7 @@ def _selection(operation: Operation, shapes: Sequence[Shape]) -> _Selection | No
     is_selection = (sizes[0], strides[0]) == (channels, pixels) and len(operation.sizes) < 3 and channels > 1
     if not is_selection or operation.target[0] != channels or sizes[1] >= pixels:
         return None
-    return _Selection(operation.offset, sizes[1], strides[1])
-
-
-def _pixelwise(operation: Operation) -> tuple[int, ...]:
-    """Return the positions of the inputs of which a pixel of the result needs only the same pixel."""
-    if isinstance(operation, Conv):
-        is_pixelwise = operation.kernel == (1, 1) and operation.stride == (1, 1) and not any(operation.pads)
-        return tuple(range(len(operation.inputs))) if is_pixelwise else ()
-    if isinstance(operation, Attention):
-        return (0,) if operation.window is None and operation.pairs is None else ()
-    return tuple(range(len(operation.inputs))) if isinstance(operation, (Affine, LayerNorm, Add)) else ()
+    return _Selection(operation.offset, strides[1], operation.target[1:])
 
 
 def _moved(
@@ -73,8 +64,8 @@ def _moved(
             operation = Rearrange(
                 op="rearrange",
                 inputs=(numbers[value],),
-                target=(channels, 1, selection.count),
-                sizes=(channels, selection.count),
+                target=(channels, *selection.sides),
+                sizes=(channels, prod(selection.sides)),
                 strides=(height * width, selection.stride),
                 offset=selection.first,
             )
@@ -87,7 +78,7 @@ def _moved(
         if position == number:
             numbers[value] = selected[node.operation.inputs[0]]
             continue
-        pixelwise = _pixelwise(node.operation) if value in narrow else ()
+        pixelwise = node.operation.pixelwise_inputs() if value in narrow else ()
         inputs = tuple(
             select(source) if place in pixelwise else numbers[source]
             for place, source in enumerate(node.operation.inputs)
@@ -110,11 +101,11 @@ def _narrowed(nodes: Sequence[Node], number: int) -> set[int]:
             reader == number or (reader + 1 in narrow and _reads_pixelwise(nodes[reader].operation, value))
             for reader in readers[value]
         )
-        if readers[value] and is_needed_narrow and _pixelwise(nodes[value - 1].operation):
+        if readers[value] and is_needed_narrow and nodes[value - 1].operation.pixelwise_inputs():
             narrow.add(value)
     return narrow if nodes[number].operation.inputs[0] in narrow else set()
 
 
 def _reads_pixelwise(operation: Operation, value: int) -> bool:
-    positions = _pixelwise(operation)
+    positions = operation.pixelwise_inputs()
     return all(place in positions for place, source in enumerate(operation.inputs) if source == value)

@@ -1,7 +1,8 @@
-"""From a trained network to a bundle: trace, lower, cut, pack."""
+"""From a trained network to a bundle: trace, lower, cut, pack, compare."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from prunus.errors import BundleError
 from prunus.graph.cut import cut_with_channels
 from prunus.graph.network import GraphNetwork
 from prunus.lowering.build import build_graph
+from prunus.lowering.same_logits import check_logits
 from prunus.masks.adapter import Adapter
 from prunus.masks.layer_copies import DomainNorms, SharedConvolutions
 from prunus.masks.network import MultiDomainNet
@@ -37,7 +39,10 @@ class Description:
 def pack(net: MultiDomainNet, backbone: Backbone, domains: Mapping[str, DomainEntry], provenance: Provenance) -> Bundle:
     """Turn a trained network into a bundle: the channels that some domain needs, the union of all domains' kernels."""
     description = Description(backbone.name, net.dense_bytes(), domains, provenance)
-    return bundle_of(lower(net), description, has_switches=net.switches is not None)
+    bundle = bundle_of(lower(net), description, has_switches=net.switches is not None)
+    with _evaluating(net) as predicting:
+        check_logits(predicting, bundle)
+    return bundle
 
 
 def lower(net: MultiDomainNet) -> GraphNetwork:
@@ -47,10 +52,17 @@ def lower(net: MultiDomainNet) -> GraphNetwork:
             "a model file holds kernel switches, norms and classifiers, and this run's method learns more than that; "
             "measure the run with prunus evaluate, or train one with a budget"
         )
+    with _evaluating(net) as predicting:
+        return build_graph(predicting)
+
+
+@contextmanager
+def _evaluating(net: MultiDomainNet) -> Iterator[MultiDomainNet]:
+    """Return a network on the CPU whose norms compute as they predict, which may be something else in training."""
     was_training = net.training
-    net.eval()  # norms may compute something else while they are trained
+    net.eval()
     try:
-        return build_graph(net if net.device.type == "cpu" else copy.deepcopy(net).cpu())
+        yield net if net.device.type == "cpu" else copy.deepcopy(net).cpu()
     finally:
         net.train(was_training)
 

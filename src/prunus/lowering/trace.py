@@ -48,12 +48,14 @@ class TracedNetwork:
         layers: the modules that nodes call, by name.
         constants: tensors that do not depend on the image, by the names under which nodes read them.
         shapes: of the results that are tensors, by the name of the node.
+        types: of the same results.
     """
 
     graph: fx.Graph
     layers: dict[str, nn.Module]
     constants: dict[str, Tensor]
     shapes: dict[str, tuple[int, ...]]
+    types: dict[str, torch.dtype]
 
     def layer(self, node: fx.Node) -> nn.Module | None:
         """Return the layer that a node calls, if it calls one."""
@@ -74,7 +76,7 @@ def trace(network: nn.Module, size: int) -> TracedNetwork:
                 f"the network cannot be traced as a graph ({reason})",
                 "choose a network without control flow that depends on images",
             ) from error
-        return TracedNetwork(first.graph, first.layers, first.constants, first.shapes)
+        return TracedNetwork(first.graph, first.layers, first.constants, first.shapes, first.types)
 
 
 @contextmanager
@@ -110,6 +112,7 @@ class _Recorder(TorchFunctionMode):
         self.layers: dict[str, nn.Module] = {}
         self.constants: dict[str, Tensor] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
+        self.types: dict[str, torch.dtype] = {}
         self.result = torch.empty(0)
         self._network = network
         self._names = {id(tensor): name for name, tensor in network.named_parameters(remove_duplicate=False)}
@@ -190,6 +193,7 @@ class _Recorder(TorchFunctionMode):
         self._versions[id(tensor)] = tensor._version
         self._stale.discard(id(tensor))
         self.shapes[node.name] = tuple(tensor.shape)
+        self.types[node.name] = tensor.dtype
         if from_image:
             self._from_image.add(id(tensor))
 

@@ -7,7 +7,7 @@ from math import prod
 from prunus.bundle.bundle import Bundle
 from prunus.granularity import CHANNEL, block_grid
 from prunus.graph.channels import HELD, find_units
-from prunus.graph.operations import Attention, Conv
+from prunus.graph.operations import Conv
 from prunus.measure.cost import CostReport, DomainCost, count_packed_layer
 
 
@@ -33,14 +33,11 @@ def bundle_costs(bundle: Bundle, has_switches: bool = True, granularity: str = "
 
 
 def _product_macs(bundle: Bundle) -> tuple[int, int]:
-    """Count the MACs of attention: those of the heads that are left, and those of heads that were removed."""
-    manifest = bundle.manifest
-    left = removed = 0
-    for operation in manifest.graph:
-        if isinstance(operation, Attention):
-            macs = operation.macs([manifest.shapes[value] for value in operation.inputs])
-            left += macs
-            removed += macs // operation.heads * ((operation.was or operation.heads) - operation.heads)
+    """Count the MACs of products of two values, as in attention: those that are left, and those that were removed."""
+    shapes, graph = bundle.manifest.shapes, bundle.manifest.graph
+    sources = [[shapes[value] for value in operation.inputs] for operation in graph]
+    left = sum(operation.macs(inputs) for operation, inputs in zip(graph, sources, strict=True))
+    removed = sum(operation.removed_macs(inputs) for operation, inputs in zip(graph, sources, strict=True))
     return left, removed
 
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from prunus.measure.result import Amount, Result, Share
 
+ONNX_DENSE = "ONNX dense"
 TITLES = {"onnxruntime_int8": "ONNX int8", "openvino_int8": "OpenVINO int8", "openvino_bf16": "OpenVINO bf16"}
 
 
@@ -51,15 +52,18 @@ class Gain(Result):
     """How much faster a domain is than the dense network in ONNX Runtime, one image at a time.
 
     Args:
-        promised: MACs of the dense network / MACs of the domain.
+        promised: MACs of the dense network / MACs of the domain; None if the dense network has 8 bits, since engines
+            of 8 bits take other times for the same MACs.
         realised: speed_up / promised.
+        over: the engine of the dense network, which has 8 bits if the file has.
     """
 
     domain: str
     threads: int
-    promised: Share
+    promised: Share | None = None
     speed_up: Amount
-    realised: Share
+    realised: Share | None = None
+    over: str = ONNX_DENSE
 
 
 class Benchmark(Result):
@@ -68,6 +72,7 @@ class Benchmark(Result):
     Args:
         prunus_engine: the instruction set that Prunus used, or numpy.
         missing: engine -> why it was not timed.
+        unmeasured: why no accuracy was measured.
     """
 
     model: str
@@ -80,3 +85,4 @@ class Benchmark(Result):
     speeds: tuple[Speed, ...] = Field(min_length=1)
     gains: tuple[Gain, ...] = ()
     missing: dict[str, str] = Field(default_factory=dict)
+    unmeasured: str | None = None

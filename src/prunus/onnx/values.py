@@ -3,6 +3,9 @@
 An operation that computes with integers is written with the nodes of its float form, between nodes that decode its
 inputs and a node that encodes its result. Runtimes replace such groups by integer operators. Where a convolution adds
 its second input, the sum is made of floats: codes between them would be too coarse for small addends.
+
+A convolution that computes with floats must not look like such a group: ONNX Runtime would round its weights to codes.
+So what it reads is decoded by arithmetic.
 """
 
 from collections.abc import Collection
@@ -11,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from prunus.bundle.eight_bits.rules import PLAIN
-from prunus.graph.operations import Activated, Operation
+from prunus.graph.operations import Activated, Conv, Operation
 from prunus.onnx.graph import OnnxGraph
 
 
@@ -84,8 +87,10 @@ class CodedValues:
 
     def inputs(self, number: int, operation: Operation) -> list[str]:
         """Return the names of what an operation reads: decoded codes if it computes with integers."""
-        read = self._as_decoded if number in self._integers else self._as_floats
-        return [read(value) for value in operation.inputs]
+        if number in self._integers:
+            return [self._as_decoded(value) for value in operation.inputs]
+        decoded = self._as_computed if isinstance(operation, Conv) else self._as_decoded
+        return [self._floats[value] if value in self._floats else decoded(value) for value in operation.inputs]
 
     def plain(self, number: int, operation: Operation) -> Operation:
         """Return an operation without the activation that limits on its codes replace."""
@@ -110,9 +115,6 @@ class CodedValues:
         flat = self._onnx.node("Flatten", self._codes[self._last], axis=1)
         return self._onnx.node("DequantizeLinear", flat, *self._source.coding(self._last))
 
-    def _as_floats(self, value: int) -> str:
-        return self._floats[value] if value in self._floats else self._as_decoded(value)
-
     def _as_decoded(self, value: int) -> str:
         if value not in self._codes:
             self._encode(value, self._floats[value], None)
@@ -120,6 +122,11 @@ class CodedValues:
             decoded = self._onnx.node("DequantizeLinear", self._codes[value], *self._source.coding(value))
             self._decoded[value] = decoded
         return self._decoded[value]
+
+    def _as_computed(self, value: int) -> str:
+        scale, zero = self._source.coding(value)
+        codes = self._onnx.cast(self._codes[value], np.float32)
+        return self._onnx.node("Mul", self._onnx.node("Sub", codes, self._onnx.cast(zero, np.float32)), scale)
 
     def _encode(self, value: int, numbers: str, limits: tuple[str, str] | None) -> None:
         codes = self._onnx.node("QuantizeLinear", numbers, *self._source.coding(value))

@@ -22,8 +22,9 @@ from prunus.bundle.packing import from_bundle
 from prunus.graph.network import GraphNetwork
 from prunus.graph.operations import Activated, Conv, Operation
 from prunus.integers.coding import value_codings
+from prunus.integers.lifetimes import unused_after
 from prunus.quantizing.images import Loading, Pictures
-from prunus.quantizing.observing import node_tensors, unused_after
+from prunus.quantizing.observing import node_tensors
 from prunus.torch_graph.operations import ACTIVATIONS, compute
 
 MOST_BYTES = 2**29  # of the values that are kept at a time

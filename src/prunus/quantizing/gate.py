@@ -14,16 +14,18 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.bounds import Losses, is_within, loses_no_more
 from prunus.bundle.eight_bits.record import KEY, longest_record
 from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.file import bundle_size
 from prunus.graph.operations import Conv
-from prunus.quantizing.coding import Coder
-from prunus.quantizing.codings import unwatched
+from prunus.quantizing.calibration import unwatched
+from prunus.quantizing.coder import Coder
 from prunus.quantizing.images import Loading, Pictures
-from prunus.quantizing.judging import Judge, Losses, is_within, loses_no_more
+from prunus.quantizing.judging import Judge
 
 Thing = TypeVar("Thing", int, str)  # an operation or a layer
+Choice = tuple[frozenset[int], frozenset[str]]  # operations in integers, and wide layers
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Gate:
     watch: Loading = unwatched
     images: Mapping[str, Pictures] = field(default_factory=dict)
     correcting: Loading = unwatched
+    _known: dict[Choice, tuple[Coder, Losses]] = field(default_factory=dict, init=False, repr=False)
 
     def decide(self) -> Decision:
         """Return the bundle with the fewest operations in floats that loses little enough, or the one nearest to it."""
@@ -64,6 +67,8 @@ class Gate:
     def _widened(self) -> Decision:
         """Return a bundle of operations in floats, in which the layers that need it most have wide weights."""
         layers = tuple(self.coder.bundle.manifest.convs)
+        if not any(self._fits((layer,)) for layer in layers):
+            return self._judged(())
         ranked = self._ranked("layers", layers, lambda layer: self.coder.coded((), _others(layers, layer)))
         room = max(count for count in range(len(layers) + 1) if self._fits(ranked[:count]))
         found = _shortest(room, lambda count: self._judged((), ranked[:count]), is_within)
@@ -110,8 +115,13 @@ class Gate:
         return bundle_size(recorded, "int8") <= self.most_bytes
 
     def _judged(self, integers: Collection[int], wide: Collection[str] = ()) -> Decision:
-        bundle = self.coder.corrected(self.images, integers, wide, self.correcting).coded(integers, wide)
-        return Decision(bundle, self.judge.losses(bundle))
+        """Return a choice and what it loses; a choice is measured once, which takes seconds."""
+        choice = frozenset(integers), frozenset(wide)
+        if choice not in self._known:
+            coder = self.coder.corrected(self.images, integers, wide, self.correcting)
+            self._known[choice] = coder, self.judge.losses(coder.coded(integers, wide))
+        coder, losses = self._known[choice]  # of the bundle only the moved biases are kept, since weights take room
+        return Decision(coder.coded(integers, wide), losses)
 
 
 def _shortest(most: int, decide: Callable[[int], Decision], is_enough: Callable[[Losses], bool]) -> Decision | None:

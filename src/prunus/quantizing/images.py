@@ -11,6 +11,7 @@ import numpy as np
 from prunus.arrays import Bytes, Floats, Integers
 from prunus.data.domains import Domain, Item
 from prunus.data.loading import load_images
+from prunus.errors import DataError
 from prunus.images import Preprocess, crop_windows
 
 MOST_BYTES = 2**29  # of the held-out images of all domains
@@ -35,11 +36,17 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Images of one domain. Those to calibrate with are not among the held-out ones."""
+    """Images of one domain. Those to calibrate with are not among the held-out ones.
+
+    Args:
+        labels: of the held-out images.
+        validation: how many of these are validation images; the network was trained on the others.
+    """
 
     calibration: Pictures
     held_out: Pictures
-    labels: Integers  # of the held-out images
+    labels: Integers
+    validation: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,14 +58,15 @@ class Draw:
     seed: int = 0
 
     def choose(self, domain: Domain) -> tuple[list[Item], list[Item]]:
-        """Choose items to calibrate with and items to measure with; the latter are validation images if there are any.
+        """Choose items to calibrate with and items to measure with.
 
-        Training images that are not needed to calibrate fill them up. Without validation images, at least half of the
-        training images measure.
+        Validation images measure first, then training images that are not needed to calibrate. At least half of all
+        images may measure, since few of them would hide a loss.
         """
         rng = np.random.default_rng((self.seed, *domain.name.encode()))
         train, validation = (_shuffled(items, rng) for items in (domain.train, domain.validation))
-        count = min(self.calibration, len(train) if validation else max(1, len(train) // 2))
+        most = (len(train) + len(validation)) // 2 if self.held_out else len(train)
+        count = max(1, min(self.calibration, most))
         return train[:count], [*validation, *train[count:]][: self.held_out]
 
 
@@ -78,7 +86,14 @@ def draw_images(domain: Domain, preprocess: Preprocess, draw: Draw, skip_bad: bo
     drawn = replace(domain, train=tuple(chosen), validation=(), test=())
     images = load_images(drawn, "train", preprocess, skip_bad, None, loading)
     is_calibration = np.isin(images.files, [item.file for item in calibration])
+    if not is_calibration.any():  # bad images were skipped
+        raise DataError(
+            f"domain {domain.name!r}: 8-bit numbers are chosen with training images, but none of the "
+            f"{len(calibration)} that were drawn can be read; repair them (prunus check names them), or use the "
+            "argument dtype='float16'"
+        )
     (window,) = crop_windows(preprocess.resize, preprocess.size, 1)
     pixels = preprocess.crop(images.images, *window)
     calibrating, measuring = (Pictures(pixels[rows], preprocess) for rows in (is_calibration, ~is_calibration))
-    return Drawn(calibrating, measuring, images.labels[~is_calibration])
+    validation = int(np.isin(images.files, [item.file for item in domain.validation]).sum())
+    return Drawn(calibrating, measuring, images.labels[~is_calibration], validation)

@@ -1,13 +1,12 @@
 """Run a network of floats on images and count the numbers of every value."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from prunus.arrays import Floats
 from prunus.graph.network import GraphNetwork
+from prunus.integers.lifetimes import unused_after
 from prunus.quantizing.images import Pictures
 from prunus.quantizing.ranges import Histogram, make_histogram
 from prunus.torch_graph.operations import compute
@@ -58,13 +57,3 @@ def node_tensors(network: GraphNetwork, domain: int, number: int) -> dict[str, T
     """Return the tensors of one operation for one domain."""
     tensors = network.domain_tensors(domain, number)
     return {role: torch.from_numpy(np.ascontiguousarray(tensor, np.float32)) for role, tensor in tensors.items()}
-
-
-def unused_after(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return, for every operation, the values that no later one reads."""
-    last = {value: max(value - 1, 0) for value in range(len(inputs))}
-    last |= {value: number for number, read in enumerate(inputs) for value in read}
-    unused: list[list[int]] = [[] for _ in inputs]
-    for value, reader in last.items():
-        unused[reader].append(value)
-    return unused

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from prunus.bundle.bundle import Bundle
-from prunus.bundle.eight_bits.record import KEY, EightBitRecord
+from prunus.bundle.eight_bits.record import KEY, EightBitRecord, Measured
 from prunus.evaluation.watching import Watch
-from prunus.quantizing.coding import make_coder
-from prunus.quantizing.codings import calibrate
-from prunus.quantizing.gate import Gate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import make_coder
+from prunus.quantizing.gate import Decision, Gate
 from prunus.quantizing.images import Drawn
-from prunus.quantizing.judging import Judge, Losses
+from prunus.quantizing.judging import Judge
 from prunus.quantizing.ranges import RangeRule
 from prunus.quantizing.weights import WeightRule
 
@@ -38,12 +38,15 @@ def quantize(bundle: Bundle, images: Mapping[str, Drawn], settings: Settings, wa
     judge = Judge(bundle, images, settings.threads, partial(watch, "measuring 8 bits of"))
     watches = partial(watch, "ranking"), drawn, partial(watch, "correcting")
     decision = Gate(coder, judge, settings.most_bytes, *watches).decide()
-    count = max(len(drawn.calibration) for drawn in images.values())
-    return _recorded(decision.bundle, count, decision.losses)
+    return _recorded(decision, images)
 
 
-def _recorded(bundle: Bundle, calibration: int, losses: Losses) -> Bundle:
-    accuracy = {domain: (loss.images, loss.floats, loss.coded) for domain, loss in losses.items()}
-    record = EightBitRecord(calibration=calibration, accuracy=accuracy)
-    provenance = bundle.manifest.provenance | {KEY: record.written()}
-    return Bundle(bundle.manifest.model_copy(update={"provenance": provenance}), bundle.arrays)
+def _recorded(decision: Decision, images: Mapping[str, Drawn]) -> Bundle:
+    rows = {
+        domain: Measured(loss.images, loss.floats, loss.coded, loss.turned, images[domain].validation)
+        for domain, loss in decision.losses.items()
+    }
+    record = EightBitRecord(calibration=max(len(drawn.calibration) for drawn in images.values()), accuracy=rows)
+    manifest = decision.bundle.manifest
+    provenance = manifest.provenance | {KEY: record.written()}
+    return Bundle(manifest.model_copy(update={"provenance": provenance}), decision.bundle.arrays)

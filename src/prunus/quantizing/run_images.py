@@ -63,7 +63,7 @@ def _opened(choice: DomainChoice, entry: DomainEntry, recipe: Recipe, data: str 
 
 def _problem(name: str, data: str | Path | None, located: DomainChoice | None) -> str | None:
     """Say in a few words why the images of a domain were not found; None if an error says it better."""
-    if data is not None and not Path(data).exists():
+    if data is not None and not Path(data).is_dir():
         return f"there is no folder {data}"
     if located is None:
         return f"the model file does not record where those of {name!r} are" if data is None else None

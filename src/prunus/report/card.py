@@ -9,7 +9,7 @@ from prunus.amounts import plural
 from prunus.bundle.bundle import Bundle
 from prunus.images import Preprocess
 from prunus.measure.cost import CostReport
-from prunus.measure.inspection import eight_bits_of
+from prunus.measure.eight_bits.summary import eight_bits_of
 from prunus.names import marked, shown, shown_lines
 from prunus.report.recipe import shown_recipe
 from prunus.report.tables import file_size, percent
@@ -75,7 +75,8 @@ def _head(card: Card) -> str:
         ),
     ]
     eight_bits = eight_bits_of(card.bundle)
-    note = "\n\n" + " ".join(f"{escape(_sentence(line))}." for line in eight_bits.in_words()) if eight_bits else ""
+    said = [*eight_bits.in_words(), *eight_bits.notes()] if eight_bits else []
+    note = "\n\n" + " ".join(f"{escape(_sentence(line))}." for line in said) if said else ""
     return (
         f"# {escape(card.file)}\n\nAn image classifier for {plural(len(usages), 'domain')}, pruned with Prunus from "
         f"the backbone {escape(manifest.backbone)}. The file keeps only the convolution kernels that any domain uses; "

@@ -11,7 +11,8 @@ from prunus.errors import DataError
 from prunus.graph.limits import MAX_CACHED_BYTES
 from prunus.graph.operations import Conv
 from prunus.integers.compute import classify, compute, exact_weight
-from prunus.integers.program import Program, lower
+from prunus.integers.lifetimes import unused_after
+from prunus.integers.program import lower
 from prunus.integers.steps import ConvolutionStep, FloatStep, Step
 
 DomainTensors = list[dict[str, Values]]  # one dict per operation: role -> tensor
@@ -25,7 +26,7 @@ class NumpyEngine:
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._program = lower(bundle)
-        self._unused_after = _unused_after(self._program)
+        self._unused_after = unused_after([step.inputs for step in self._program.steps])
         self._domains: dict[str, DomainTensors] = {}  # the one used last at the end
         self._lock = Lock()
 
@@ -90,14 +91,3 @@ def _dense_tensors(bundle: Bundle, domain: str) -> DomainTensors:
 def _dense_weight(bundle: Bundle, domain: str, layer: str, is_integer: bool) -> Values:
     mask_OI = bundle.mask(domain, layer)
     return exact_weight(bundle.weight_codes(layer, mask_OI)) if is_integer else bundle.weight(layer, mask_OI)
-
-
-def _unused_after(program: Program) -> list[list[int]]:
-    """Return, for every step, the values that no later step reads."""
-    steps = program.steps
-    last = {value: max(value - 1, 0) for value in range(len(steps))}  # values that nothing reads are dropped at once
-    last |= {value: number for number, step in enumerate(steps) for value in step.inputs}
-    unused: list[list[int]] = [[] for _ in steps]
-    for value, reader in last.items():
-        unused[reader].append(value)
-    return unused

@@ -40,9 +40,9 @@ def why_not_a_file(choice: BackboneChoice) -> str | None:
     try:
         _pack(*dense, ("one", "two"))
     except NoFileError as error:
-        own_size = _size_with_a_file(choice.name) if error.at_this_size else None
-        hint = f"; at its own size, {own_size} px, a model file can hold it" if own_size else ""
-        return f"{error}{hint}"
+        if error.at_this_size and (own_size := _size_with_a_file(choice.name)):
+            return f"at {choice.size} px, {error.reason}; set backbone.size = {own_size}, its own size, for a file"
+        return f"{error.reason}; {error.advice}"
     except PrunusError as error:
         return str(error)
     return None

@@ -12,11 +12,12 @@ import numpy as np
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
 from prunus.errors import PrunusError, install_command
+from prunus.measure.speed import ONNX_DENSE
 from prunus.onnx.floats import as_float32
 from prunus.timing.sessions import Run, onnx_run, openvino_run, torch_run
 
 EXTRAS = {"torch": "train", "onnx": "onnx", "onnxruntime": "onnx"}  # package -> the extra that installs it
-ONNX_PRUNED, ONNX_DENSE, TORCH_DENSE = "ONNX pruned", "ONNX dense", "PyTorch dense"
+ONNX_PRUNED, TORCH_DENSE = "ONNX pruned", "PyTorch dense"
 ONNX_INT8, OPENVINO_INT8, OPENVINO_BF16 = "onnxruntime_int8", "openvino_int8", "openvino_bf16"
 NUM_RANDOM = 4  # images for the ranges of a network with random weights; they do not change how long it takes
 

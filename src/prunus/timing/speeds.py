@@ -11,9 +11,9 @@ import numpy as np
 
 from prunus.arrays import Floats
 from prunus.measure.cost import CostReport
-from prunus.measure.speed import Gain, Speed, Timing
+from prunus.measure.speed import ONNX_DENSE, Gain, Speed, Timing
 from prunus.runtime.predictor import Predictor
-from prunus.timing.rivals import ONNX_DENSE, Rivals, Runs, random_images, torch_threads
+from prunus.timing.rivals import ONNX_INT8, Rivals, Runs, random_images, torch_threads
 from prunus.timing.sessions import Run
 from prunus.timing.watching import counting
 
@@ -91,17 +91,22 @@ def _summary(seconds: list[float]) -> Timing:
     return Timing(median_ms=1000 * float(np.median(seconds)), p95_ms=1000 * float(np.percentile(seconds, 95)))
 
 
-def compare_with_dense(costs: CostReport, speeds: Sequence[Speed]) -> list[Gain]:
-    """Compare every domain with the dense network in ONNX Runtime, where that was timed."""
-    dense = {speed.threads: speed.latency.median_ms for speed in speeds if speed.engine == ONNX_DENSE}
+def compare_with_dense(costs: CostReport, speeds: Sequence[Speed], dtype: str) -> list[Gain]:
+    """Compare every domain with the dense network in ONNX Runtime, in 8 bits if the file is, where that was timed."""
+    over = ONNX_INT8 if dtype == "int8" else ONNX_DENSE
+    dense = {each.threads: each.latency.median_ms for each in speeds if each.engine == over and each.domain is None}
     gains = []
     for speed in speeds:
         if speed.engine == PRUNUS and speed.domain and speed.threads in dense:
-            promised = promised_speed_up(costs, speed.domain)
             speed_up = dense[speed.threads] / speed.latency.median_ms
-            compared = {"promised": promised, "speed_up": speed_up, "realised": speed_up / promised}
-            gains.append(Gain(domain=speed.domain, threads=speed.threads, **compared))
+            gain = Gain(domain=speed.domain, threads=speed.threads, speed_up=speed_up, over=over)
+            gains.append(gain if dtype == "int8" else _beside_the_promise(gain, costs))
     return gains
+
+
+def _beside_the_promise(gain: Gain, costs: CostReport) -> Gain:
+    promised = promised_speed_up(costs, gain.domain)
+    return gain.model_copy(update={"promised": promised, "realised": gain.speed_up / promised})
 
 
 def promised_speed_up(costs: CostReport, domain: str) -> float:

@@ -12,7 +12,7 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import STORED
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.config import Recipe
-from prunus.errors import BudgetWarning, BundleError, UnknownNameError
+from prunus.errors import AccuracyWarning, BudgetWarning, BundleError, DataError, UnknownNameError
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.packing import pack_run
 from prunus.evaluation.subject import recipe_of_domains, recipe_of_file
@@ -20,6 +20,8 @@ from prunus.evaluation.watching import watched_by, watching
 from prunus.files import as_path
 from prunus.measure.budget import LimitUse
 from prunus.measure.bundle_cost import bundle_costs
+from prunus.measure.eight_bits.held_out import what_breaks
+from prunus.measure.eight_bits.summary import eight_bits_of
 from prunus.methods.table import choose_method
 from prunus.names import shown
 from prunus.quantizing.images import Draw
@@ -48,12 +50,14 @@ def prune(
     """Drop every kernel that no domain of a run uses and write the rest to one file.
 
     A model file of floats is written again with another dtype, with all its domains, those that were added too. A
-    file that exceeds its budget, or the size of the dense network, is written with a warning.
+    file that exceeds its budget, or the size of the dense network, is written with a warning. So is an 8-bit file that
+    loses more accuracy than it may.
 
     Args:
         run: the folder of a run, or a model file of floats.
-        dtype: how weights are stored: float32, float16, bfloat16 or int8 (default: the recipe's). With int8 the file
-            also computes with 8-bit integers, whose scales are chosen with training images.
+        dtype: how weights are stored: float32, float16, bfloat16 or int8 (default: of a run the recipe's, of a model
+            file its own). With int8 the file also computes with 8-bit integers, whose scales are chosen with training
+            images.
         data: for int8, the folder of the domains, if it is not where the recipe says; a model file does not record
             where its images are.
         backbone: the own network with which the run was trained.
@@ -69,13 +73,20 @@ def prune(
     if dtype is not None and dtype not in STORED:
         raise UnknownNameError("dtype", dtype, STORED)
     with Own(backbone, domains).passed_to(source):
-        bundle, recipe = _packed(source) if source.is_dir() else _read(source)
+        bundle, recipe = _packed(source) if source.is_dir() else (_read(source), None)
         chosen = dtype or (recipe.dtype if recipe else bundle.dtype)
+        if data is not None and chosen != "int8":
+            raise DataError(
+                f"images are needed for int8 only, and this file gets {chosen}; leave out the argument data, or use "
+                "the argument dtype='int8'"
+            )
         if chosen == "int8":
-            if recipe is None or source.is_file():
-                recipe = recipe_of_domains(bundle, source, "cannot be written as int8")
+            recipe = recipe or recipe_of_domains(bundle, source, "cannot be written as int8")
             bundle = _in_eight_bits(recipe, bundle, data)
     write_bundle(file, bundle, chosen)
+    eight_bits = eight_bits_of(bundle)
+    if eight_bits and eight_bits.within is False:
+        warnings.warn(shown(f"{out}: {what_breaks(eight_bits.held_out)}"), AccuracyWarning, stacklevel=2)
     for problem in find_problems(file, source):
         warnings.warn(shown(f"{out}: {problem}"), BudgetWarning, stacklevel=2)
     return file
@@ -86,12 +97,12 @@ def _packed(run: Path) -> tuple[Bundle, Recipe]:
     return pack_run(trained), trained.recipe
 
 
-def _read(file: Path) -> tuple[Bundle, Recipe | None]:
-    """Read a model file of floats, and its recipe, which names the domains that were added too."""
+def _read(file: Path) -> Bundle:
+    """Read a model file of floats."""
     bundle = read_bundle(file)
     if bundle.dtype == "int8":
         raise BundleError(f"{file} is an 8-bit model file; only a file of floats can be written with another dtype")
-    return bundle, recipe_of_file(bundle, file)
+    return bundle
 
 
 def _in_eight_bits(recipe: Recipe, bundle: Bundle, data: str | Path | None) -> Bundle:

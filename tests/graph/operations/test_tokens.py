@@ -47,6 +47,7 @@ def test_attention_has_the_pixels_of_its_queries_and_counts_both_products() -> N
     shapes = [(22, 2, 2), (22, 1, 7), (22, 1, 7)]
     assert cross.shape(shapes) == (10, 2, 2)
     assert cross.macs(shapes) == 2 * 4 * 7 * 3 + 2 * 4 * 7 * 5
+    assert cross.shape([(22, 2, 2), (22, 2, 4), (22, 1, 8)]) == (10, 2, 2)  # as many pixels, in other rows
     assert cross.tensors(22) == {}
     assert _attention(pairs=(4, 7)).tensors(22) == {"bias": (2, 4, 7)}
 
@@ -55,11 +56,12 @@ def test_attention_has_the_pixels_of_its_queries_and_counts_both_products() -> N
     ("fields", "shapes", "problem"),
     [
         ({}, [(21, 2, 2)] * 3, "reads 2 heads of 5 channels from 12 on"),
-        ({}, [(22, 2, 2), (22, 2, 2), (22, 1, 4)], r"has keys \(22, 2, 2\) for values \(22, 1, 4\)"),
+        ({}, [(22, 2, 2), (22, 2, 2), (22, 1, 5)], r"has keys \(22, 2, 2\) for values \(22, 1, 5\)"),
         ({"pairs": (4, 5)}, [(22, 2, 2)] * 3, r"a bias for \(4, 5\) pixels of a window, which has \(4, 4\)"),
         ({"window": (2, 2)}, [(22, 3, 4)] * 3, "do not fit its input"),
         ({"window": (2, 2), "shift": (4, 0)}, [(22, 4, 4)] * 3, "do not fit its input"),
         ({"window": (2, 2)}, [(22, 4, 4), (22, 2, 2), (22, 2, 2)], "has windows, but its inputs are"),
+        ({"window": (2, 2)}, [(22, 4, 4), (22, 4, 4), (22, 1, 16)], "has windows, but its inputs are"),
         ({}, [(22, 1, 60_000)] * 3, "compares 60000 with 60000 pixels"),
     ],
 )

@@ -17,6 +17,7 @@ ACTIVATIONS: list[Callable[[Tensor], Tensor]] = [
     *(nn.Hardswish(), nn.Hardsigmoid(), nn.Sigmoid(), nn.Tanh(), F.relu6, F.elu, F.silu, F.gelu, F.mish, F.hardswish),
     *(F.hardsigmoid, torch.tanh, lambda x: F.hardtanh(x, 0, 6), lambda x: F.gelu(x, approximate="tanh")),
     *(lambda x: F.leaky_relu(x, negative_slope=0.2), lambda x: x.sigmoid(), lambda x: x.relu()),
+    *(F.relu_, F.elu_, lambda x: F.leaky_relu_(x, 0.2)),
 ]
 
 

@@ -39,6 +39,9 @@ def _viewed(m: OddNetwork, x: Tensor) -> Tensor:
 CASES: dict[str, tuple[Run, str]] = {
     "x + x": (_doubled, "conv add mean"),
     "numbers and constants go into the convolution": (_numbers, "conv mean"),
+    "a square": (lambda m, x: mean(m.c(m.a(x) ** 2)), "conv mul conv mean"),
+    "a power of two": (lambda m, x: mean(m.c(m.a(x).pow(2.0))), "conv mul conv mean"),
+    "a square by name": (lambda m, x: mean(m.c(torch.square(m.a(x)))), "conv mul conv mean"),
     "a difference": (lambda m, x: mean(m.act(m.a(x)) - m.c(m.a(x))), "conv conv conv mean"),
     "a number minus a value": (lambda m, x: mean(m.act(2.0 - m.a(x))), "conv mean"),
     "a value minus a number": (lambda m, x: mean(m.act(m.a(x) - 0.25)), "conv mean"),

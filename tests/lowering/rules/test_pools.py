@@ -38,19 +38,24 @@ POOLS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "adaptive average to three pixels": (nn.AdaptiveAvgPool2d((3, None)), "pool"),
     "adaptive average to one pixel": (nn.AdaptiveAvgPool2d(1), "mean"),
     "adaptive maximum": (nn.AdaptiveMaxPool2d(3), "pool"),
+    "mean of rows": (lambda x: x.mean(-1), "pool"),
+    "mean of columns": (lambda x: x.mean(2, keepdim=True), "pool"),
+    "sum of all pixels": (lambda x: x.sum((2, 3)), "mean affine"),
+    "sum of rows": (lambda x: torch.sum(x, dim=3), "pool affine"),
+    "mean by mean": (lambda x: x.mean(-1).mean(-1), "pool mean"),
     "mean by keyword": (lambda x: x.mean(dim=(-1, -2), keepdim=True), "mean"),
 }
 
 
 @pytest.mark.parametrize("name", POOLS)
 def test_a_pool_keeps_its_results(name: str) -> None:
-    pool, operation = POOLS[name]
+    pool, operations = POOLS[name]
     if isinstance(pool, nn.Module):
         _, net = odd_net(lambda m, x: m.act(m.a(x)).flatten(1), pool)
     else:
         _, net = odd_net(lambda m, x: pool(m.a(x)).flatten(1))
     draw_tiny(net, "dead channels", torch.Generator().manual_seed(2))
     network = build_graph(net)
-    assert [node.op for node in network.graph] == ["conv", operation]
+    assert [node.op for node in network.graph] == ["conv", *operations.split()]
     assert_same(net, network)
     assert_same(net, cut(network))

@@ -21,6 +21,8 @@ MOVES: dict[str, tuple[Callable[[Tensor], Tensor], list[str]]] = {
     "shuffled": (lambda x: F.pixel_shuffle(x, 2).mean((2, 3)), ["rearrange", "mean"]),
     "rolled": (lambda x: x.roll((1, 2), (2, 3))[:, :, 0, 0], ["rearrange"]),
     "enlarged": (lambda x: F.interpolate(x, scale_factor=2)[:, :, 3:9].mean((2, 3)), ["rearrange", "mean"]),
+    "flipped there and back": (lambda x: x.flip(2).mul(2).flip(2).mean((2, 3)), ["mean"]),
+    "repeated like another": (lambda x: (x[:, :1].expand_as(x) + x[:, 1:2]).mean((2, 3)), []),
     "split and joined": (lambda x: torch.cat(torch.split(x, [2, 6], 1)[::-1], 1).mean((2, 3)), []),
 }
 

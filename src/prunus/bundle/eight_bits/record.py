@@ -1,7 +1,7 @@
 """What an 8-bit file records of how its numbers were chosen, under `int8` in its provenance."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,29 +13,45 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Images = Annotated[int, Field(ge=0, le=MOST_IMAGES)]
 
 
-class EightBitRecord(BaseModel):
-    """How many images of each domain chose the codings, and what others measured.
+class Measured(NamedTuple):
+    """What the held-out images of one domain showed; files of earlier versions end after the accuracy in 8 bits.
 
     Args:
-        accuracy: domain -> held-out images, and the accuracy on them in floats and in 8 bits.
+        images: that were held out.
+        floats: the accuracy on them in floats.
+        int8: the accuracy on them in 8 bits.
+        turned: images that are right in only one of the two.
+        validation: images that are validation images; the others were trained on.
     """
+
+    images: Images
+    floats: Share
+    int8: Share
+    turned: Images | None = None
+    validation: Images | None = None
+
+
+class EightBitRecord(BaseModel):
+    """How many images of a domain chose the codings, at most, and what others measured, by domain."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     calibration: Images
-    accuracy: dict[str, tuple[Images, Share, Share]]
+    accuracy: dict[str, Measured]
 
     def written(self) -> dict[str, object]:
         """Return the record as JSON, with four decimals."""
-        rows = {name: [count, round(old, 4), round(new, 4)] for name, (count, old, new) in self.accuracy.items()}
+        rows = {
+            name: [row.images, round(row.floats, 4), round(row.int8, 4), row.turned, row.validation]
+            for name, row in self.accuracy.items()
+        }
         return {"calibration": self.calibration, "accuracy": rows}
 
 
 def longest_record(domains: Iterable[str]) -> dict[str, object]:
     """Return a record that no other of these domains is longer than, to plan the size of a file with."""
-    return EightBitRecord(
-        calibration=MOST_IMAGES, accuracy=dict.fromkeys(domains, (MOST_IMAGES, 0.8888, 0.8888))
-    ).written()
+    longest = Measured(MOST_IMAGES, 0.8888, 0.8888, MOST_IMAGES, MOST_IMAGES)
+    return EightBitRecord(calibration=MOST_IMAGES, accuracy=dict.fromkeys(domains, longest)).written()
 
 
 def read_record(provenance: Provenance) -> EightBitRecord | None:

@@ -8,7 +8,11 @@ a network or a model file holds them.
 To add an operation, declare its class in this folder and add it to `OPERATIONS`. Then add a row to five tables:
 `RULES` of `lowering/rules/table.py`, `TORCH` of `torch_graph/operations.py`, `NUMPY` of `graph/compute.py`, `STEPS` of
 `runtime/native_engine.py` and `NODES` of `onnx/nodes.py`. In 8-bit files it then computes with floats, until it has a
-row in `RULES` of `bundle/eight_bits/rules.py` and in `INTEGER` of `integers/program.py`.
+row in `RULES` of `bundle/eight_bits/rules.py` and in `INTEGER` of `integers/factors.py`.
+
+What costs depend on is declared with the operation: one that multiplies values with each other counts that in `macs`,
+and what of it pruning has removed in `removed_macs`. One that computes pixels by themselves says so in `is_pixelwise`
+or `pixelwise_inputs`, so that pixels that nothing reads are left out.
 """
 
 from typing import Annotated, get_args

@@ -45,6 +45,7 @@ class Operation(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     channel_rule: ClassVar[ChannelRule] = "mixed"  # always right: no channel is removed
     absorbs_zero: ClassVar[bool] = False  # a channel that is zero in one input is zero in the result
+    is_pixelwise: ClassVar[bool] = False  # a pixel of the result needs only the same pixel of every input
 
     inputs: tuple[Value, ...]
     op: str
@@ -65,6 +66,18 @@ class Operation(BaseModel):
     def rule(self, inputs: Sequence[Shape]) -> ChannelRule:
         """Return how channels flow through it from inputs of these shapes."""
         return self.channel_rule
+
+    def pixelwise_inputs(self) -> tuple[int, ...]:
+        """Return the positions of the inputs of which a pixel of the result needs only the same pixel."""
+        return tuple(range(len(self.inputs))) if self.is_pixelwise else ()
+
+    def macs(self, inputs: Sequence[Shape]) -> int:
+        """Count the multiply-accumulates of products of two values; those of kernels are counted by layer."""
+        return 0
+
+    def removed_macs(self, inputs: Sequence[Shape]) -> int:
+        """Count those that pruning has removed."""
+        return 0
 
     def keeps_constants(self) -> bool:
         """Return whether channels that are the same at every pixel stay so; if not, only channels of zeros do."""

@@ -65,6 +65,11 @@ class Conv(Activated):
         return result
 
     @override
+    def pixelwise_inputs(self) -> tuple[int, ...]:
+        is_pixelwise = self.kernel == (1, 1) and self.stride == (1, 1) and not any(self.pads)
+        return tuple(range(len(self.inputs))) if is_pixelwise else ()
+
+    @override
     def on_uniform_images(self) -> Operation:
         """Return a convolution of one pixel, whose weights are the sums of the kernels."""
         update = {"kernel": (1, 1), "stride": (1, 1), "pads": (0, 0, 0, 0), "dilation": (1, 1)}
@@ -75,6 +80,7 @@ class Affine(Activated):
     """activation(scale * x + bias), channel by channel."""
 
     channel_rule: ClassVar[ChannelRule] = "channelwise"
+    is_pixelwise: ClassVar[bool] = True
 
     op: Literal["affine"]
     inputs: tuple[Value]
@@ -86,6 +92,8 @@ class Affine(Activated):
 
 class LayerNorm(Operation):
     """scale * (x - mean) / sqrt(variance + eps) + bias, with mean and variance over the channels of a pixel."""
+
+    is_pixelwise: ClassVar[bool] = True
 
     op: Literal["layer_norm"]
     inputs: tuple[Value]
@@ -100,6 +108,7 @@ class Add(Activated):
     """activation(x + y)."""
 
     channel_rule: ClassVar[ChannelRule] = "channelwise"
+    is_pixelwise: ClassVar[bool] = True
 
     op: Literal["add"]
     inputs: tuple[Value, Value]

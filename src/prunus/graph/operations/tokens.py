@@ -136,11 +136,11 @@ class Attention(Operation):
         for source, first, step, dim in zip(inputs, self.first, self.step, dims, strict=True):
             if first + (self.heads - 1) * step + dim > source[0]:
                 raise BundleError(f"reads {self.heads} heads of {dim} channels from {first} on in a value {source}")
-        if inputs[1][1:] != inputs[2][1:]:
+        if prod(inputs[1][1:]) != prod(inputs[2][1:]):
             raise BundleError(f"has keys {inputs[1]} for values {inputs[2]}")
         _, height, width = inputs[0]
         if self.window is not None:
-            if inputs[0][1:] != inputs[1][1:]:
+            if any(source[1:] != inputs[0][1:] for source in inputs):
                 raise BundleError(f"has windows, but its inputs are {list(inputs)}")
             spans = [self.window[axis] * self.every[axis] for axis in (0, 1)]
             if height % spans[0] or width % spans[1] or self.shift[0] >= height or self.shift[1] >= width:
@@ -181,10 +181,19 @@ class Attention(Operation):
             return True
         return len(set(self.inputs)) == 1 and set(self.step) == {sum(dims)} and self.heads * sum(dims) == counts[0]
 
+    @override
+    def pixelwise_inputs(self) -> tuple[int, ...]:
+        return (0,) if self.window is None and self.pairs is None else ()
+
+    @override
     def macs(self, inputs: Sequence[Shape]) -> int:
-        """Count the multiply-accumulates of both products: of queries with keys, and of their weights with values."""
+        """Count those of both products: of queries with keys, and of their weights with values."""
         _, height, width = inputs[0]
         return self.heads * height * width * self.window_pixels(inputs)[1] * sum(self.dims)
+
+    @override
+    def removed_macs(self, inputs: Sequence[Shape]) -> int:
+        return self.macs(inputs) // self.heads * ((self.was or self.heads) - self.heads)
 
     def window_pixels(self, inputs: Sequence[Shape]) -> tuple[int, int]:
         """Return the pixels of one window, or of the whole values: those of q, and those of k and v."""

@@ -16,7 +16,7 @@ Key = type[nn.Module] | Callable[..., Any] | str  # a layer's class, a function,
 # activations without settings
 PLAIN: dict[ActivationName, tuple[Key, ...]] = {
     "none": (nn.Identity,),
-    "relu": (nn.ReLU, F.relu, torch.relu, "relu", "relu_"),
+    "relu": (nn.ReLU, F.relu, F.relu_, torch.relu, "relu", "relu_"),
     "relu6": (nn.ReLU6, F.relu6),
     "silu": (nn.SiLU, "Swish", F.silu),
     "gelu_tanh": ("GELUTanh",),
@@ -34,11 +34,11 @@ CHOSEN: dict[tuple[Key, ...], tuple[tuple[str, ...], Choice]] = {
         ("min_val", "max_val"),
         lambda s: ("relu6", 0.0) if (s.get("min_val", -1), s.get("max_val", 1)) == (0, 6) else None,
     ),
-    (nn.LeakyReLU, F.leaky_relu): (
+    (nn.LeakyReLU, F.leaky_relu, F.leaky_relu_): (
         ("negative_slope",),
         lambda s: ("leaky_relu", float(s.get("negative_slope", 0.01))),
     ),
-    (nn.ELU, F.elu): (("alpha",), lambda s: ("elu", float(s.get("alpha", 1.0)))),
+    (nn.ELU, F.elu, F.elu_): (("alpha",), lambda s: ("elu", float(s.get("alpha", 1.0)))),
     (nn.GELU, "GELU", F.gelu): (
         ("approximate",),
         lambda s: ("gelu_tanh" if s.get("approximate") == "tanh" else "gelu", 0.0),

@@ -141,6 +141,14 @@ def _scores_with(scores: Scores, number: float | None, constants: Sequence[Any],
     return Scores(scores.first, scores.second, scores.factor * number, bias_D)
 
 
+def power(builder: GraphBuilder, node: fx.Node) -> View | None:
+    """Multiply a value by itself."""
+    if builder.settings(node, ("exponent",)).get("exponent", 2) != 2:
+        return None
+    view = builder.whole(builder.first(node))
+    return View(builder.add(Mul(op="mul", inputs=(view.value, view.value))), view.positions)
+
+
 def divide(builder: GraphBuilder, node: fx.Node) -> View | Scores | None:
     """Divide a value by a constant."""
     if (operands := _operands(builder, node)) is None:

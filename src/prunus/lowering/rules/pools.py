@@ -1,7 +1,9 @@
 """Pools and means as operations of a graph."""
 
+from math import prod
 from typing import Any, Literal
 
+import numpy as np
 from torch import fx
 
 from prunus.graph.operations import Mean, Pool
@@ -61,15 +63,35 @@ def adaptive_pool(kind: Kind) -> Rule:
 
 
 def mean(builder: GraphBuilder, node: fx.Node) -> int | None:
-    """Add a mean over all pixels: all axes but the first, whose length is 1, and that of the channels."""
-    dims, name = builder.settings(node, ("dim",)).get("dim"), builder.first(node)
-    rank = len(builder.shape(node))
-    reduced = {int(dim) % rank for dim in (dims if isinstance(dims, (tuple, list)) else [dims] if dims else [])}
-    rest = [axis for axis in range(1, rank) if axis not in reduced]
+    """Add a mean over all pixels: all axes but the first, whose length is 1, and that of the channels.
+
+    A mean over the rows or the columns of an image is a pool.
+    """
+    shape, reduced = builder.shape(node), _reduced(builder, node)
+    rest = [axis for axis in range(1, len(shape)) if axis not in reduced]
+    if len(shape) == 4 and reduced in ({2}, {3}):
+        height, width = (shape[axis] if axis in reduced else 1 for axis in (2, 3))
+        return _pool(builder, node, "mean", {"kernel_size": (height, width)})
     if len(rest) != 1 or not reduced or 0 in reduced:
         return None
-    value, _ = builder.pixelwise(name, rest[0])
+    value, _ = builder.pixelwise(builder.first(node), rest[0])
     return builder.add(Mean(op="mean", inputs=(value,)))
+
+
+def total(builder: GraphBuilder, node: fx.Node) -> int | None:
+    """Add a sum over all pixels, or over the rows or the columns of an image: a mean times their number."""
+    value = mean(builder, node)
+    if value is None:
+        return None
+    count = prod(builder.shape(node)[axis] for axis in _reduced(builder, node))
+    factors = np.full((len(builder.domains), builder.value_shapes[value][0]), float(count))
+    return builder.activate(value, ("none", 0.0), {"scale": factors})
+
+
+def _reduced(builder: GraphBuilder, node: fx.Node) -> set[int]:
+    """Return the axes that a node reduces."""
+    dims, rank = builder.settings(node, ("dim",)).get("dim"), len(builder.shape(node))
+    return {int(dim) % rank for dim in (dims if isinstance(dims, (tuple, list)) else [dims] if dims else [])}
 
 
 def _mean(builder: GraphBuilder, node: fx.Node) -> int:

@@ -19,21 +19,13 @@ RESHAPES: tuple[Key, ...] = (
     *(torch.flatten, torch.reshape, torch.squeeze, torch.unsqueeze, torch.unflatten, nn.Flatten, nn.Unflatten),
     *("flatten", "view", "reshape", "squeeze", "unsqueeze", "unflatten", "view_as", "reshape_as"),
 )
+# a graph can only copy numbers that are equally far apart: what reads a flip is refused, unless it is flipped back
 MOVES: tuple[Key, ...] = (
-    *(
-        torch.permute,
-        torch.transpose,
-        torch.swapaxes,
-        torch.movedim,
-        torch.narrow,
-        torch.select,
-        torch.roll,
-        torch.flip,
-    ),
-    *(torch.chunk, torch.split, torch.tensor_split, torch.unbind, torch.index_select, torch.flip),
+    *(torch.permute, torch.transpose, torch.swapaxes, torch.movedim, torch.narrow, torch.select),
+    *(torch.roll, torch.flip, torch.chunk, torch.split, torch.tensor_split, torch.unbind, torch.index_select),
     *(F.pixel_shuffle, F.pixel_unshuffle, F.channel_shuffle, nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle),
     *("permute", "transpose", "swapaxes", "movedim", "narrow", "select", "roll", "flip", "chunk", "split", "t"),
-    *("tensor_split", "unbind", "index_select", "expand", "expand_as", "repeat", "__getitem__", "broadcast_to"),
+    *("tensor_split", "unbind", "index_select", "expand", "repeat", "__getitem__", "broadcast_to"),
     *(getattr, "repeat_interleave", torch.repeat_interleave, torch.tile, "tile"),
 )
 
@@ -61,6 +53,16 @@ def _reshaped_scores(scores: Scores, before: Sequence[int], after: Sequence[int]
 def move(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | None:
     """Let torch move the positions of a view's numbers."""
     return _moved(builder, node, torch.int64)
+
+
+def expand_as(builder: GraphBuilder, node: fx.Node) -> View | None:
+    """Repeat numbers to the shape of another tensor, whatever that holds."""
+    name = str(getattr(node.args[0], "name", ""))
+    view = builder.values.get(name)
+    if not isinstance(view, View):
+        return None
+    shapes = builder.traced.shapes
+    return _shown(builder, view, view.over(shapes[name]).expand(shapes[node.name]))
 
 
 def resize(builder: GraphBuilder, node: fx.Node) -> View | tuple[View, ...] | int | None:
@@ -102,5 +104,6 @@ REARRANGING: dict[Key, Rule] = {
     **dict.fromkeys(RESHAPES, reshape),
     **dict.fromkeys(MOVES, move),
     **dict.fromkeys((nn.Upsample, F.interpolate), resize),
+    "expand_as": expand_as,
     operator.getitem: item,
 }

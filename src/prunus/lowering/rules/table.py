@@ -6,7 +6,7 @@ installed). A layer is looked up by its class, then by its parents'.
 
 import torch
 import torch.nn.functional as F
-from torch import fx, nn
+from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
@@ -28,11 +28,13 @@ RULES: dict[Key, Rule] = {
     **dict.fromkeys((nn.AdaptiveAvgPool2d, F.adaptive_avg_pool2d), pools.adaptive_pool("mean")),
     **dict.fromkeys((nn.AdaptiveMaxPool2d, F.adaptive_max_pool2d), pools.adaptive_pool("max")),
     **dict.fromkeys((torch.mean, "mean"), pools.mean),
+    **dict.fromkeys((torch.sum, "sum"), pools.total),
     **dict.fromkeys((torch.add, "add", "add_", "__radd__"), arithmetic.add),
     **dict.fromkeys((torch.sub, "sub", "sub_"), arithmetic.subtract),
     **dict.fromkeys((torch.rsub, "__rsub__"), arithmetic.subtract_from),
     **dict.fromkeys((torch.mul, "mul", "mul_", "__rmul__"), arithmetic.multiply),
     **dict.fromkeys((torch.div, "div", "div_"), arithmetic.divide),
+    **dict.fromkeys((torch.pow, "pow", Tensor.__pow__, torch.square, "square"), arithmetic.power),
     **dict.fromkeys((torch.addcmul, "addcmul"), arithmetic.add_product),
     **dict.fromkeys((torch.neg, "neg"), arithmetic.negate),
     **dict.fromkeys((torch.cat, torch.concat), arithmetic.concatenate),
@@ -42,7 +44,7 @@ RULES: dict[Key, Rule] = {
     **dict.fromkeys((torch.matmul, torch.bmm, "matmul", "bmm", "__matmul__"), attention.multiply_matrices),
     **dict.fromkeys((torch.softmax, F.softmax, "softmax", nn.Softmax), attention.softmax),
     **dict.fromkeys((_DropoutNd, nn.Identity, F.dropout), attention.pass_scores),
-    **dict.fromkeys(("contiguous", "clone", "float", "to", "type_as", "detach"), attention.pass_scores),
+    **dict.fromkeys(("contiguous", "clone", "float", "double", "to", "type_as", "detach"), attention.pass_scores),
 }
 # whether these find a way depends on the size of the image
 RESIZING = frozenset(RULES[key] for key in (F.pad, nn.ConstantPad2d, F.interpolate, F.adaptive_avg_pool2d))

@@ -13,7 +13,7 @@ from prunus.bundle.dtypes import encode
 from prunus.bundle.eight_bits.splitting import Split, split_activations
 from prunus.graph.operations import Conv
 from prunus.integers.steps import Codes
-from prunus.quantizing.codings import Calibration, unwatched
+from prunus.quantizing.calibration import Calibration, unwatched
 from prunus.quantizing.correcting import Shifts, bias_shifts
 from prunus.quantizing.images import Loading, Pictures
 from prunus.quantizing.weights import WeightRule, code_weights

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prunus.bundle.eight_bits.splitting import Origin, possible_integers, split_activations
-from prunus.quantizing.codings import calibrate, coding_groups, value_places
+from prunus.quantizing.calibration import calibrate, coding_groups, value_places
 from tests.makers.coded_bundles import without_ones
 from tests.makers.eight_bit_images import drawn_images
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle, varied_graph

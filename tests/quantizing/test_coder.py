@@ -7,8 +7,8 @@ import pytest
 
 from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.file import bundle_size, read_bundle, write_bundle
-from prunus.quantizing.coding import Coder, make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import Coder, make_coder
 from prunus.runtime.numpy_engine import NumpyEngine
 from tests.makers.eight_bit_images import drawn_images
 from tests.makers.graph_bundles import random_bundle, varied_graph
