@@ -4,18 +4,20 @@
     python -m benchmarks.int8_accuracy MODEL --recipe FILE ...
 
 RUN is a finished run (default: runs/demo, which `make demo` trains), MODEL a float32 file of a run that is no longer
-here, and FILE its recipe. The first table compares the rules that choose
-codings, with all operations in integers: by how much the mean accuracy over domains on the test images changes, the
-largest loss of a domain in any draw, and the squared error of the logits relative to their variance. The second table
-has the files that `prunus prune --dtype int8` would write, with other calibration images in every draw. The command
-fails if their mean over domains loses more than 0.3 points in the mean of the draws, a domain more than 1, or if a file
-has more than 0.34 of the bytes of the float32 one.
+here, and FILE its recipe.
+
+The first table compares the rules that choose codings, with all operations in integers: by how much the mean accuracy
+over domains on the test images changes, the largest loss of a domain in any draw, and the squared error of the logits
+relative to their variance. The second table has the files that `prunus prune --dtype int8` would write, with other
+calibration images in every draw. The command fails if their mean over domains loses more than 0.3 points in the mean of
+the draws, a domain more than 1, or if a file has more than 0.34 of the bytes of the float32 one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -27,18 +29,20 @@ from rich.console import Console
 from rich.table import Table
 
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.eight_bits.bounds import MOST_LOSS, MOST_MEAN_LOSS, Losses
 from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.bundle.file import bundle_size, read_bundle
 from prunus.config import Recipe
 from prunus.data.layouts import open_domain
 from prunus.data.loading import load_images
+from prunus.errors import PrunusError
 from prunus.evaluation.classifying import locate
 from prunus.evaluation.packing import pack_run
 from prunus.images import crop_windows
-from prunus.quantizing.coding import make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import make_coder
 from prunus.quantizing.images import Draw, Drawn, Pictures
-from prunus.quantizing.judging import Judge, Losses
+from prunus.quantizing.judging import Judge
 from prunus.quantizing.quantize import Settings, quantize
 from prunus.quantizing.ranges import RULES as RANGES
 from prunus.quantizing.run_images import draw_run_images
@@ -47,7 +51,7 @@ from prunus.recipes import load_recipe
 from prunus.timing.machine import describe_machine, usable_processors
 from prunus.training.run import open_run
 
-MOST_MEAN_LOSS, MOST_LOSS, MOST_SHARE = 0.003, 0.01, 0.34
+MOST_SHARE = 0.34  # of the bytes of the float32 file
 DEFAULT = Settings()
 
 
@@ -77,9 +81,8 @@ class Case:
         """Return what measures bundles on the test images."""
         return Judge(self.bundle, self.test, usable_processors(), lambda *_: None)
 
-    def draw(self, images: int, seed: int) -> dict[str, Drawn]:
-        """Draw calibration images."""
-        draw = Draw(calibration=images, seed=seed)
+    def draw(self, draw: Draw) -> dict[str, Drawn]:
+        """Draw images of every domain."""
         return draw_run_images(self.recipe, self.bundle.manifest.domains, self.data, draw, lambda *_: None)
 
 
@@ -91,7 +94,7 @@ def compare_rules(case: Case, counts: list[int], draws: int) -> list[dict[str, A
     """Measure every rule with every number of calibration images, all operations in integers."""
     rows: list[dict[str, Any]] = []
     for count in counts:
-        drawn = [case.draw(count, seed) for seed in range(draws)]
+        drawn = [case.draw(Draw(count, held_out=0, seed=seed)) for seed in range(draws)]  # the test images measure
         for ranges, weights, moves in [*product(RANGES, WEIGHTS, [True]), (DEFAULT.ranges, DEFAULT.weights, False)]:
             bundles = []
             for images in drawn:
@@ -117,7 +120,7 @@ def write_files(case: Case, draws: int) -> list[dict[str, Any]]:
     """Make the files of the command's defaults, and measure them on the test images."""
     rows: list[dict[str, Any]] = []
     for seed in range(draws):
-        images = case.draw(Draw().calibration, seed)
+        images = case.draw(Draw(seed=seed))
         bundle = quantize(case.bundle, images, Settings(threads=usable_processors()), lambda *_: None)
         losses = case.judge.losses(bundle)
         rows.append(
@@ -187,14 +190,18 @@ def main() -> None:
     parser.add_argument("--no-rules", action="store_true", help="only make the files of the defaults")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.draws < 1:
+        parser.error(f"--draws must be at least 1, got {arguments.draws}")
+    counts = arguments.images.split(",")
+    if not all(count.isdecimal() and int(count) for count in counts):
+        parser.error(f"--images must be numbers from 1, such as 16,64, got {arguments.images!r}")
     if arguments.recipe:
         case = Case(load_recipe(arguments.recipe), read_bundle(arguments.run), arguments.data)
     else:
         run = open_run(arguments.run, "cpu")
         case = Case(run.recipe, pack_run(run), arguments.data)
     whole = bundle_size(case.bundle, "float32")
-    counts = [int(count) for count in arguments.images.split(",")]
-    rules = [] if arguments.no_rules else compare_rules(case, counts, arguments.draws)
+    rules = [] if arguments.no_rules else compare_rules(case, [int(count) for count in counts], arguments.draws)
     files = write_files(case, arguments.draws)
     print_tables(rules, files, whole)
     print(describe_machine())
@@ -208,4 +215,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except PrunusError as error:
+        sys.exit(f"error: {error}")

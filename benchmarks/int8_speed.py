@@ -32,8 +32,8 @@ from prunus.bundle.eight_bits.splitting import possible_integers
 from prunus.config import BackboneChoice
 from prunus.errors import PrunusError
 from prunus.onnx.model import domain_model
-from prunus.quantizing.coding import make_coder
-from prunus.quantizing.codings import calibrate
+from prunus.quantizing.calibration import calibrate
+from prunus.quantizing.coder import make_coder
 from prunus.quantizing.images import Pictures
 from prunus.runtime._native import available_kernels
 from prunus.runtime.native_engine import NativeEngine

@@ -30,7 +30,7 @@ from benchmarks.attackers import ATTACKS
 from benchmarks.honest_clients import Client, Seen, ask_all, honest_clients
 from benchmarks.process_family import PeakMemory, family, memory_mb
 from benchmarks.service_load import python_of, running_service
-from fuzzing.damage import model as small_model
+from fuzzing.models import image_model as small_model
 from prunus.bundle.file import write_bundle
 from prunus.timing.machine import describe_machine
 

@@ -17,10 +17,6 @@ from benchmarks import versus_page
 from benchmarks.runtime_speed import LEAST_GAIN, TARGETS
 from prunus.alternatives.table import ALTERNATIVES
 from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
-from prunus.measure.comparison import Comparison, ComparisonRow, near_best
-from prunus.methods.table import METHODS
-from prunus.report.comparison import to_markdown
-from prunus.uncertainty import is_noise
 from tests.conftest import write_domain
 from tests.makers.warm_commands import warm_commands
 
@@ -235,85 +231,6 @@ def test_the_page_of_alternatives_says_what_is_absent_until_it_is_stored(
     assert "(results/versus/study/versus.svg)" in complete
 
 
-def test_the_methods_page_shows_the_table_that_the_comparison_wrote() -> None:
-    folder = ROOT / "docs" / "results" / "compare"
-    written = (folder / "comparison.md").read_text()
-    assert written in (ROOT / "docs" / "methods.md").read_text()
-    comparison = Comparison.model_validate_json((folder / "comparison.json").read_bytes())
-    assert to_markdown(comparison) == written
-    assert {row.method for row in comparison.rows} == set(METHODS)
-
-
-def test_the_comparison_of_all_methods_has_three_seeds_and_their_spread() -> None:
-    comparison = Comparison.model_validate_json((ROOT / "docs/results/compare/comparison.json").read_bytes())
-    assert comparison.failed == {}
-    assert {row.seeds for row in comparison.rows} == {(0, 1, 2)}
-    assert all(row.spread is not None for row in comparison.rows)
-
-
-def _is_noise(first: ComparisonRow, second: ComparisonRow) -> bool:
-    low, high = sorted((first, second), key=lambda row: row.mean_accuracy)
-    assert low.mean_accuracy_interval
-    assert high.mean_accuracy_interval
-    return is_noise(high.mean_accuracy, high.mean_accuracy_interval, low.mean_accuracy, low.mean_accuracy_interval)
-
-
-def test_the_methods_page_says_of_the_comparison_only_what_its_intervals_support() -> None:
-    comparison = Comparison.model_validate_json((ROOT / "docs/results/compare/comparison.json").read_bytes())
-    rows = {row.method: row for row in comparison.rows}
-    text = " ".join((ROOT / "docs" / "methods.md").read_text().split())
-    assert max(comparison.rows, key=lambda row: row.mean_accuracy).method == "weight_transform"
-    near = {comparison.rows[index].method for index in near_best(comparison.rows)}
-    assert len(near) == 8
-    limited = {name for name, row in rows.items() if row.budget is not None}
-    below = rows.keys() - near - {"weight_transform"}
-    assert below == limited | {"feature", "bn", "da3", "piggyback"}
-    assert not any(_is_noise(rows[name], rows["finetune"]) for name in below)
-    assert all(_is_noise(rows[first], rows[second]) for first in limited for second in (*limited, "feature"))
-    means = sorted(100 * rows[name].mean_accuracy for name in limited)
-    assert f"between {means[0]:.1f} and {means[-1]:.1f} %" in text
-    assert f"`feature` ({100 * rows['feature'].mean_accuracy:.1f} %)" in text
-    assert rows["piggyback"].accuracies == rows["feature"].accuracies
-    pairs = [
-        (rows["weight_transform"].accuracies[name], other) for name, other in rows["affine_masks"].accuracies.items()
-    ]
-    assert f"agree within {100 * max(abs(one - other) for one, other in pairs):.1f} points in every domain" in text
-    sizes = sorted(limited, key=lambda name: rows[name].params_ratio)
-    assert sizes[:2] == ["exact", "union"]
-    shown = [f"{rows[sizes[index]].params_ratio:.2f}" for index in (0, 1, 2, -1)]
-    first, second, third, last = shown
-    assert (
-        f"`exact` stores {first} of the backbone's parameters, `union` {second}, and the others {third} to {last}"
-        in text
-    )
-    assert {name for name in limited if rows[name].budget_kept} == {"exact", "ba2", "ba2_individual"}
-    assert rows["early_exits"].macs_ratio == rows["parallel_adapters"].macs_ratio
-
-
-def test_the_methods_page_says_how_piggyback_depends_on_its_rate() -> None:
-    text = " ".join((ROOT / "docs" / "methods.md").read_text().split())
-    runs = json.loads((ROOT / "docs" / "results" / "compare" / "piggyback_rates.json").read_text())
-    accuracy: dict[float | None, float] = {}
-    for rate in (None, 1e-4, 1.5e-4, 2e-4):  # None: the feature extractor
-        found = [run["mean_accuracy"] for run in runs if run["lr"] == 0.05 and run["score_lr"] == rate]
-        assert len(found) == 2
-        accuracy[rate] = 100 * mean(found)
-    assert accuracy[1e-4] == accuracy[None]
-    lost = [accuracy[None] - accuracy[rate] for rate in (1.5e-4, 2e-4)]
-    assert f"1.5e-4 loses {lost[0]:.0f} points, 2e-4 loses {lost[1]:.0f}" in text
-    fast = [run for run in runs if run["lr"] == 0.05 and run["score_lr"] == 3e-4]
-    shares = sorted(100 * run["accuracies"]["characters"] for run in fast)
-    assert f"at 3e-4 `characters` falls to {shares[0]:.0f} and {shares[1]:.0f} %" in text
-
-
-def test_the_methods_page_names_every_method_and_the_memory_that_was_measured() -> None:
-    text = (ROOT / "docs" / "methods.md").read_text()
-    assert [name for name in METHODS if f"`{name}`" not in text] == []
-    held = json.loads((ROOT / "docs" / "results" / "benchmarks" / "activation_memory.json").read_text())["held_bytes"]
-    assert f"{held['da3'] / 1e6:.0f} MB of activations" in text
-    assert f"{held['bn'] / 1e6:.0f} MB for `bn`" in text
-
-
 def test_the_model_file_page_shows_the_sizes_and_speeds_that_were_measured() -> None:
     text = (ROOT / "docs" / "model-file.md").read_text()
     rows = json.loads((ROOT / "docs" / "results" / "benchmarks" / "file_size.json").read_text())["rows"]
@@ -328,56 +245,6 @@ def test_the_model_file_page_shows_the_sizes_and_speeds_that_were_measured() -> 
     assert abs(speed["macs_ratio"] - 0.5) < 0.01
     fuzzed = json.loads((ROOT / "docs" / "results" / "benchmarks" / "fuzz_model_file.json").read_text())
     assert fuzzed["count"] == sum(sum(counts.values()) for counts in fuzzed["outcomes"].values()) == 10_000
-
-
-def test_the_page_on_eight_bits_shows_what_was_measured_and_it_loses_as_little_as_wanted() -> None:
-    text = (ROOT / "docs" / "eight-bits.md").read_text()
-    found = json.loads((ROOT / "docs" / "results" / "benchmarks" / "int8_accuracy.json").read_text())
-    titles = {"largest": "largest", "percentile": "percentile", "mse": "least error"}
-    for row in found["rules"]:
-        lost = [100 * sum(row["mean_lost"]) / len(row["mean_lost"]), 100 * row["most_lost"]]
-        cells = " | ".join(f"{points:+.2f}".replace("-", "−") for points in lost)
-        biases = "moved" if row["moves_biases"] else "kept"
-        error = f"{100 * row['logits_error']:.3f} %"
-        assert f"| {row['images']} | {titles[row['ranges']]} | {biases} | {cells} | {error} |" in text
-    gains = sorted(-100 * row["mean_lost"] + 0.0 for row in found["files"])
-    assert f"{gains[0]:.2f} to {gains[-1]:.2f} points higher" in text
-    most = max(row["most_lost"] for row in found["files"])
-    assert most <= 1 / 300 + 1e-9  # one image
-    assert f"loses more than {100 * most:.2f} points" in text
-    shares = {f"{row['bytes'] / found['float32_bytes']:.3f}" for row in found["files"]}
-    assert all(f"{share} of the bytes" in text for share in shares)
-    assert len(found["files"]) == 3
-    assert found["missed"] == []
-
-
-@pytest.mark.parametrize("name", ["nine", "efficientnet_b0", "mobilenetv3"])
-def test_the_page_on_eight_bits_shows_what_other_networks_lost(name: str) -> None:
-    found = json.loads((ROOT / "docs" / "results" / "benchmarks" / f"int8_accuracy_{name}.json").read_text())
-    files = found["files"]
-    assert len(files) == 3
-    cells = [
-        ", ".join(f"{100 * row['mean_lost']:+.2f}" for row in files),
-        f"{100 * max(row['most_lost'] for row in files):+.2f}",
-        ", ".join(f"{row['integers']} of {row['operations']}" for row in files),
-        f"{max(row['bytes'] for row in files) / 1e6:.2f} MB",
-        f"{max(row['bytes'] for row in files) / found['float32_bytes']:.3f}",
-    ]
-    text = (ROOT / "docs" / "eight-bits.md").read_text()
-    assert f"| `{found['backbone']}` | {' | '.join(cells)} |".replace("-0", "−0") in text
-    assert max(row["mean_lost"] for row in files) <= 0.01
-    assert name != "nine" or (found["missed"] == [] and max(row["bytes"] for row in files) <= 2.4e6)
-
-
-def test_the_page_on_eight_bits_shows_the_speeds_that_were_measured() -> None:
-    text = (ROOT / "docs" / "eight-bits.md").read_text()
-    found = json.loads((ROOT / "docs" / "results" / "benchmarks" / "int8_speed.json").read_text())
-    keys = ("onnxruntime_int8_ms", "int8_ms", "speed_up", "float32_ms", "over_float32", "two_threads_ms")
-    for name, rows in found["networks"].items():
-        for row in rows:
-            cells = " | ".join(f"{row[key]:.2f}" for key in (*keys, "gain_of_two_threads"))
-            assert f"| {name} | {row['sparsity']:.0%} | {cells} |" in text
-    assert all(f"({missed.split()[-3]})" in text for missed in found["missed"])
 
 
 def test_the_runtime_page_shows_the_memory_that_was_measured_and_it_is_as_little_as_wanted() -> None:
@@ -415,6 +282,14 @@ def test_the_runtime_page_shows_what_was_measured_and_it_is_as_fast_as_wanted() 
     readme = (ROOT / "README.md").read_text()
     assert f"{times['ONNX dense'][0]:.2f} ms in ONNX Runtime, {times['PyTorch dense'][0]:.2f} ms in PyTorch" in readme
     assert f"**{sum(times['Prunus']) / len(times['Prunus']):.2f} ms**" in readme
+
+
+def test_the_runtime_page_names_every_instruction_set_that_the_engine_can_be_set_to() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "native").glob("kernels_*.cpp"))
+    engines = re.findall(r'make_table\("(\w+)"', sources)
+    text = (ROOT / "docs" / "runtime.md").read_text()
+    assert len(engines) == 7
+    assert [name for name in engines if f"`{name}`" not in text] == []
 
 
 def test_the_reference_page_shows_every_public_name() -> None:

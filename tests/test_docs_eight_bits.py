@@ -1,0 +1,198 @@
+"""The page about eight bits shows what was measured, and only that."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from benchmarks.int8_accuracy import MOST_SHARE
+from prunus.bundle.eight_bits.bounds import MOST_LOSS, MOST_MEAN_LOSS, MOST_TURNED
+from prunus.measure.eight_bits.held_out import FEW_IMAGES
+from prunus.measure.eight_bits.summary import EightBits
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "eight-bits.md").read_text()
+TEXT = " ".join(PAGE.split())
+TITLES = {"largest": "largest", "percentile": "percentile", "mse": "least error"}
+NUMBERS = {4: "four", 5: "five"}
+
+
+def _result(name: str) -> Any:  # noqa: ANN401  # JSON
+    return json.loads((ROOT / "docs" / "results" / "benchmarks" / f"{name}.json").read_text())
+
+
+def _signed(points: float) -> str:
+    return f"{points:+.2f}".replace("-", "−")
+
+
+def test_the_example_is_what_the_command_prints() -> None:
+    found = EightBits.model_validate(_result("int8_demo")["eight_bits"])
+    assert found.notes() == []
+    assert found.within is True
+    block = next(block for block in re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+    assert block.splitlines()[1:-1] == found.in_words()
+
+
+def test_the_bounds_are_those_of_the_gate() -> None:
+    assert f"| loss of accuracy, mean over the domains | {100 * MOST_MEAN_LOSS:.1f} points |" in TEXT
+    assert f"| loss of accuracy, each domain | {100 * MOST_LOSS:.0f} point |" in TEXT
+    assert f"| images that turn, each domain | {100 * MOST_TURNED:.0f} % |" in TEXT
+    assert f"domains with fewer than {FEW_IMAGES}" in TEXT
+    assert (
+        f"{100 * MOST_MEAN_LOSS:.1f} points in the mean of the draws, {100 * MOST_LOSS:.0f} point in a domain" in TEXT
+    )
+    assert f"and {MOST_SHARE} of the bytes" in TEXT
+
+
+def test_the_demo_loses_as_little_as_wanted() -> None:
+    found = _result("int8_accuracy")
+    gains = sorted(-100 * row["mean_lost"] + 0.0 for row in found["files"])
+    assert f"{gains[0]:.2f} to {gains[-1]:.2f} points higher" in TEXT
+    most = max(row["most_lost"] for row in found["files"])
+    assert most <= 1 / 300 + 1e-9  # one image
+    assert f"loses more than {100 * most:.2f} points" in TEXT
+    shares = {f"{row['bytes'] / found['float32_bytes']:.3f}" for row in found["files"]}
+    assert all(f"{share} of the bytes" in TEXT for share in shares)
+    assert len(found["files"]) == 3
+    assert found["missed"] == []
+
+
+def test_the_rules_are_compared_as_they_were_measured() -> None:
+    rows = _result("int8_accuracy")["rules"]
+    for row in rows:
+        cells = " | ".join(_signed(100 * lost) for lost in (mean(row["mean_lost"]), row["most_lost"]))
+        biases = "moved" if row["moves_biases"] else "kept"
+        error = f"{100 * row['logits_error']:.3f} %"
+        assert f"| {row['images']} | {TITLES[row['ranges']]} | {biases} | {cells} | {error} |" in PAGE
+    means = [100 * mean(row["mean_lost"]) for row in rows]
+    draws = [100 * (max(row["mean_lost"]) - min(row["mean_lost"])) for row in rows]
+    assert f"two rows differ by at most {max(means) - min(means):.2f} points in the mean" in TEXT
+    assert f"the draws of one row by up to {max(draws):.2f}" in TEXT
+    assert max(draws) > max(means) - min(means)  # accuracy does not tell the rules apart
+    errors = {
+        images: {
+            (row["ranges"], row["weights"], row["moves_biases"]): row["logits_error"]
+            for row in rows
+            if row["images"] == images
+        }
+        for images in (16, 64, 256)
+    }
+    for rule, value in errors[64].items():
+        ranges, _, moves_biases = rule
+        assert errors[16][rule] > value
+        assert (errors[256][rule] < value) is not moves_biases  # only where biases are kept
+        assert all(found[rule] == found[ranges, "largest", moves_biases] for found in errors.values())  # the same codes
+    moved, kept = (("mse", "largest", moves_biases) for moves_biases in (True, False))
+    assert 0.14 < 1 - errors[16][moved] / errors[16][kept] < 0.19  # a sixth
+    assert 0.45 < 1 - errors[64][moved] / errors[64][kept] < 0.55  # a half
+
+
+@pytest.mark.parametrize(
+    ("name", "most_mean"), [("nine", 0.003), ("efficientnet_b0", 0.004), ("mobilenetv3", 0.003), ("deit_tiny", 0.003)]
+)
+def test_other_networks_lose_what_the_table_says_and_no_domain_more_than_a_point(name: str, most_mean: float) -> None:
+    found = _result(f"int8_accuracy_{name}")
+    files = found["files"]
+    assert len(files) == 3
+    cells = [
+        ", ".join(_signed(100 * row["mean_lost"]) for row in files),
+        _signed(100 * max(row["most_lost"] for row in files)),
+        ", ".join(f"{row['integers']} of {row['operations']}" for row in files),
+        f"{max(row['bytes'] for row in files) / 1e6:.2f} MB",
+        f"{max(row['bytes'] for row in files) / found['float32_bytes']:.3f}",
+    ]
+    assert f"| `{found['backbone']}` | {' | '.join(cells)} |" in PAGE
+    assert max(row["most_lost"] for row in files) <= 0.01 + 1e-9
+    assert max(row["mean_lost"] for row in files) <= most_mean
+    assert mean(row["mean_lost"] for row in files) <= 0.003
+    missed = [] if name == "nine" else ["bytes"]
+    assert [word for text in found["missed"] for word in ("bytes", "points") if word in text] == missed
+    assert name != "nine" or max(row["bytes"] for row in files) <= 2.4e6
+
+
+def test_what_is_said_of_single_networks_was_measured() -> None:
+    efficient, deit = (_result(f"int8_accuracy_{name}") for name in ("efficientnet_b0", "deit_tiny"))
+    first = efficient["files"][0]
+    assert f"{100 * first['accuracy']['clothing']['float32']:.0f} % of the test images of `clothing` right" in TEXT
+    assert (first["integers"], len(first["wide"])) == (2, 1)
+    assert f"in one draw the mean loses {100 * max(row['mean_lost'] for row in efficient['files']):.2f}" in TEXT
+    right = mean(row["float32"] for row in deit["files"][0]["accuracy"].values())
+    assert f"DeiT-Tiny has {100 * right:.1f} % of the test images right in floats" in TEXT
+
+
+def test_training_with_rounded_numbers_is_recommended_as_far_as_it_was_shown_to_help() -> None:
+    lost, plain = _result("int8_accuracy_mobilenetv3_quantized"), _result("int8_accuracy_mobilenetv3")
+    means = [100 * row["mean_lost"] for row in lost["files"]]
+    assert f"lost {min(means):.2f} to {max(means):.2f} points" in TEXT
+    assert f"a domain up to {100 * max(row['most_lost'] for row in lost['files']):.2f}" in TEXT
+    assert min(means) > 100 * max(row["mean_lost"] for row in plain["files"])  # it did not help
+    training = " ".join((ROOT / "docs" / "training.md").read_text().split())
+    for page in (TEXT, training):
+        assert re.search(r"did not help on the (\[one network\]\(#other-networks\)|one network) that was tried", page)
+    networks = [row for row in PAGE.splitlines() if re.match(r"\| `", row)]
+    assert f"lists what {NUMBERS[len(networks) + 1]} networks lost" in training  # and the demo
+
+
+def test_the_speeds_are_those_that_were_measured() -> None:
+    found = _result("int8_speed")
+    keys = ("onnxruntime_int8_ms", "int8_ms", "speed_up", "float32_ms", "over_float32", "two_threads_ms")
+    for name, rows in found["networks"].items():
+        for row in rows:
+            cells = " | ".join(f"{row[key]:.2f}" for key in (*keys, "gain_of_two_threads"))
+            assert f"| {name} | {row['sparsity']:.0%} | {cells} |" in PAGE
+    assert len(found["missed"]) == 1
+    assert all(f"({missed.split()[-3]})" in TEXT for missed in found["missed"])
+
+
+def test_the_runs_that_were_repeated_miss_only_what_the_page_says() -> None:
+    runs = _result("int8_speed_repeated")
+    assert len(runs) == 2
+    two = [run["networks"]["timm/mobilenetv2_100"][0]["gain_of_two_threads"] for run in runs]
+    last = min(run["networks"]["wrn28_4"][-1]["over_float32"] for run in runs)
+    assert f"gave {two[0]:.2f} and {two[1]:.2f} for it, and one of them {last:.2f} instead of 2.2 for wrn28_4" in TEXT
+    missed = Counter(missed.partition(":")[0] for run in runs for missed in run["missed"])
+    assert missed == {"timm/mobilenetv2_100 at 75%": 2, "wrn28_4 at 90%": 1}
+
+
+def test_what_far_cores_make_of_two_threads_is_what_was_measured() -> None:
+    runs = _result("int8_speed_far_cores")
+    assert len(runs) == 3
+    ranges = []
+    for name in ("wrn28_4", "timm/resnet50", "timm/mobilenetv2_100"):
+        rows = [row for run in runs for row in run["networks"][name] if row["sparsity"] < 0.9]
+        gains = [row["gain_of_two_threads"] for row in rows]
+        ranges.append(f"{min(gains):.2f} to {max(gains):.2f}")
+    first, second, third = ranges
+    assert f"{first} times as fast for wrn28_4 with 50 and 75 % off, {second} for resnet50, and {third} for" in TEXT
+    assert all("gain_of_two_threads" in missed for run in runs for missed in run["missed"])  # everything else was kept
+
+
+def test_the_speeds_on_an_older_processor_are_those_that_were_measured() -> None:
+    found = _result("int8_speed_zen4")
+    assert "(family 25, " in found["machine"]
+    faster = {name: [f"{row['speed_up']:.2f}" for row in rows] for name, rows in found["networks"].items()}
+    first, second, third = faster["wrn28_4"]
+    assert f"{first}, {second} and {third} times as fast as ONNX Runtime for wrn28_4" in TEXT
+    first, second, third = faster["timm/resnet50"]
+    assert (
+        f"{first}, {second} and {third} times for resnet50, and {faster['timm/mobilenetv2_100'][0]} times for" in TEXT
+    )
+    part = TEXT[TEXT.index("There it missed") :]
+    assert re.findall(r"\((\d\.\d\d)\)", part) == [
+        found["missed"][index].split()[-3] for index in (1, 0, 2)
+    ]  # in the order of the page
+    assert len(found["missed"]) == 3
+
+
+def test_no_damaged_8_bit_file_was_accepted_by_mistake() -> None:
+    fuzzed = _result("fuzz_model_file_int8")
+    assert fuzzed["dtype"] == "int8"
+    assert fuzzed["count"] == sum(sum(counts.values()) for counts in fuzzed["outcomes"].values()) == 10_000
+    allowed = {"refused", "the same model", "another model", "another model, too large to run here"}
+    assert {outcome for counts in fuzzed["outcomes"].values() for outcome in counts} <= allowed
+    page = " ".join((ROOT / "docs" / "model-file.md").read_text().split())
+    assert f"([results](results/benchmarks/fuzz_model_file_int8.json): {fuzzed['count']:,} files, none failed)" in page
