@@ -34,8 +34,8 @@ class Study:
     device: str
     backbone: str
     epochs: int
-    paper: Mapping[str, float]
-    ours: Mapping[str, float]
+    paper: Mapping[str, float | str]
+    ours: Mapping[str, float | str]
     small: int
     domains: tuple[str, ...] | None = None
     source: str | None = None
@@ -60,6 +60,8 @@ NINE = Study(
     small=3,
     source=SOURCE,
 )
+# bfloat16 as on a GPU: processors with AMX are much faster with it
+ON_A_CPU: Mapping[str, float | str] = {"batch_size": 32, "precision": "bfloat16"}
 DEMO = Study(
     name="demo",
     page=DOCS / "study-demo.md",
@@ -67,9 +69,9 @@ DEMO = Study(
     runs=Path("runs/study_demo"),
     device="cpu",
     backbone="wrn14_2",
-    epochs=20,
-    paper={**PAPER, "batch_size": 32},
-    ours={**OURS, "batch_size": 32},
+    epochs=12,
+    paper={**PAPER, **ON_A_CPU},
+    ours={**OURS, **ON_A_CPU},
     small=2,  # the other three have the same number of images per class
     domains=("demo:characters", "demo:clothing", "demo:fashion", "demo:fruits", "demo:signs"),
     skipped=frozenset(name for name, row in GRID.items() if row.source_apart),  # there is no source to set apart

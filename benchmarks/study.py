@@ -1,9 +1,11 @@
-"""Train and measure the runs that test the claims of the paper, on nine domains; docs/study.md shows them.
+"""Train and measure the runs that test the claims of the paper; docs/study.md and docs/study-demo.md show them.
 
     python -m benchmarks.study DATA [--device cuda] [--seconds N] [--only NAME] [--part K/N] [--list]
+    python -m benchmarks.study --study demo [--device cpu] [--seconds N] [--only NAME] [--part K/N] [--list]
     python -m benchmarks.study_page
 
-DATA holds one folder or zip file per domain. Every finished run is a JSON file in --out. Runs that have one are not
+The study "nine" needs DATA, which holds one folder or zip file per domain. The study "demo" takes the bundled images
+and a small network, and needs no GPU. Every finished run is a JSON file in --out. Runs that have one are not
 trained again, so the command can be stopped and called again at any time. It refuses to start beside stored runs whose
 recipe is not that of the grid any more. With --seconds it begins no run that would
 end later. All runs share one process, and images are decoded once. With --part 2/3, a process trains the second of
@@ -18,15 +20,18 @@ import shutil
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 import prunus
+from benchmarks.studies import NINE, STUDIES, Study, planned
 from benchmarks.study_checks import portable, refuse_stale, stale
-from benchmarks.study_grid import EPOCHS, GRID, planned, recipe_of
-from benchmarks.study_results import RESULTS, Runs, StudyRun, file_of, read_runs, write_run
+from benchmarks.study_grid import GRID
+from benchmarks.study_recipes import recipe_of
+from benchmarks.study_results import Runs, StudyRun, file_of, read_runs, write_run
 from prunus.config import Recipe
 from prunus.data.layouts import open_domain
 from prunus.timing.machine import describe_machine
@@ -103,12 +108,12 @@ def seconds_per_epoch(run: StudyRun) -> float:
     return (run.seconds + run.measuring_seconds) / int(str(training["epochs"]))
 
 
-def find_domains(data: Path) -> list[Path]:
+def find_domains(data: Path) -> list[str]:
     """Return the domains of a folder, in order."""
     found = sorted(path for path in data.iterdir() if path.suffix == ".zip" or path.is_dir())
     if not found:
         raise SystemExit(f"{data} holds no domains; name the folder of the zip files or class folders")
-    return found
+    return [str(path) for path in found]
 
 
 def share_of(runs: list[tuple[str, int]], out: Path, place: int, count: int) -> list[tuple[str, int]]:
@@ -127,18 +132,42 @@ def part(text: str) -> tuple[int, int]:
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--backbone", default="wrn28_4")
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("data", type=Path, nargs="?", metavar="DATA", help="the folder of the nine domains")
+    parser.add_argument("--study", choices=STUDIES, default=NINE.name, help="which study (default: %(default)s)")
+    parser.add_argument("--device", help="(default: the study's)")
+    parser.add_argument("--backbone", help="(default: the study's)")
+    parser.add_argument("--epochs", type=int, help="(default: the study's)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no run that would end later")
     parser.add_argument("--only", choices=GRID, metavar="NAME", help="only this row of the grid")
     parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="only every Nth missing run")
     parser.add_argument("--list", action="store_true", help="print the runs and which are finished, and stop")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--runs", type=Path, default=Path("runs/study"))
+    parser.add_argument("--out", type=Path, dest="results", metavar="OUT", help="(default: the study's)")
+    parser.add_argument("--runs", type=Path, help="where runs are trained (default: the study's)")
     parser.add_argument("--keep", action="store_true", help="keep the run folders")
     return parser
+
+
+def read_options(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the options, and refuse those that do not fit the study."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    study = STUDIES[options.study]
+    if study.domains is None and options.data is None:
+        parser.error(
+            f"the study {study.name!r} needs DATA, the folder with a zip file or folder per domain; to train on the "
+            "bundled images instead, give --study demo"
+        )
+    if study.domains is not None and options.data is not None:
+        parser.error(f"the study {study.name!r} trains on the bundled images; leave out {str(options.data)!r}")
+    if options.only in study.skipped:
+        parser.error(f"the study {study.name!r} has no row {options.only!r}; --list shows those that it has")
+    return options
+
+
+def study_of(options: argparse.Namespace) -> Study:
+    """Return the chosen study, with what the options change."""
+    given = {key: getattr(options, key) for key in ("device", "backbone", "epochs", "results", "runs")}
+    return replace(STUDIES[options.study], **{key: value for key, value in given.items() if value is not None})
 
 
 def list_runs(recipes: Mapping[tuple[str, int], Recipe], stored: Runs, differences: Sequence[str]) -> None:
@@ -153,20 +182,19 @@ def list_runs(recipes: Mapping[tuple[str, int], Recipe], stored: Runs, differenc
 
 def main(arguments: list[str] | None = None) -> None:
     """Train what is missing."""
-    options = make_parser().parse_args(arguments)
+    options = read_options(arguments)
+    study = study_of(options)
     began = time.monotonic()
-    domains = find_domains(options.data)
-    chosen = [(name, seed) for name, seed in planned() if options.only in (None, name)]
-    recipes = {
-        (name, seed): recipe_of(GRID[name], seed, domains, options.backbone, options.epochs) for name, seed in chosen
-    }
-    stored = read_runs(options.out)
+    domains = study.domains or find_domains(options.data)
+    chosen = [(name, seed) for name, seed in planned(study) if options.only in (None, name)]
+    recipes = {(name, seed): recipe_of(study, name, seed, domains) for name, seed in chosen}
+    stored = read_runs(study.results)
     differences = stale(stored, recipes)
     if options.list:
         list_runs(recipes, stored, differences)
         return
-    refuse_stale(differences, options.out)
-    chosen = share_of(chosen, options.out, *options.part)
+    refuse_stale(differences, study.results)
+    chosen = share_of(chosen, study.results, *options.part)
     known = [seconds_per_epoch(run) for run in stored.values()]
     per_epoch = statistics.median(known) if known else 0.0
     for number, (name, seed) in enumerate(chosen, 1):
@@ -176,9 +204,9 @@ def main(arguments: list[str] | None = None) -> None:
         elapsed = time.monotonic() - began
         if elapsed + per_epoch * epochs > options.seconds:
             continue
-        folder = options.runs / f"{name}-{seed}"
-        run = measure(name, recipe, folder, options.device)
-        write_run(options.out, run)
+        folder = study.runs / f"{name}-{seed}"
+        run = measure(name, recipe, folder, study.device)
+        write_run(study.results, run)
         if not options.keep:
             forget(folder)
         seconds = time.monotonic() - began - elapsed

@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 import prunus
-from benchmarks.study_grid import EPOCHS, GRID, recipe_of
+from benchmarks.studies import Study
+from benchmarks.study_recipes import recipe_of
 from benchmarks.study_results import Runs, StudyRun
 from prunus.config import Recipe
 from prunus.recipes import recipe_differences
@@ -38,14 +39,13 @@ def refuse_stale(differences: Sequence[str], out: Path) -> None:
     """Stop if stored runs have other recipes."""
     if differences:
         raise SystemExit(
-            f"stored runs of {out} were trained with other recipes than those of benchmarks/study_grid.py (stored -> "
-            "now). Remove their files to train them again, or name another folder with --out:\n"
-            + "\n".join(differences)
+            f"stored runs of {out} were trained with other recipes than those of benchmarks/study_grid.py and "
+            "benchmarks/studies.py (stored -> now). Remove their files to train them again, or name another folder "
+            "with --out:\n" + "\n".join(differences)
         )
 
 
-def own_recipe(run: StudyRun) -> Recipe:
-    """Return the grid's recipe of a stored run, for the domains that the study has."""
-    content = prunus.parse_recipe(run.recipe)
-    domains = [Path(choice.path) for choice in content.domains]
-    return recipe_of(GRID[run.name], run.seed, domains, content.backbone.name, EPOCHS)
+def own_recipe(study: Study, run: StudyRun) -> Recipe:
+    """Return the recipe that a stored run should have; if the study names no domains, those of the run count."""
+    domains = study.domains or [choice.path for choice in prunus.parse_recipe(run.recipe).domains]
+    return recipe_of(study, run.name, run.seed, domains)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from benchmarks.study_grid import CLASSES, GRID, LOSSES, SOURCE
+from benchmarks.study_grid import CLASSES, GRID, LOSSES
 from benchmarks.study_judging import NOISE, Difference, Finding, by_sign, decided, paired, points, row
 from benchmarks.study_results import Runs, StudyRun
 from benchmarks.study_scores import scores
@@ -15,7 +15,6 @@ LITTLE = 0.1  # of the kernels
 HARDLY = 0.05  # of the kernels; the paper's 1.8 % at most
 MOST_LOST = 2.4  # points, by simultaneous training
 SIMILAR = 1.0  # points; the paper gives no number for "similar"
-SMALL = 3  # domains with the fewest training images per class
 TAPS_SIZE = (3.78, 5.68)  # backbones, in the paper's tables
 
 
@@ -58,14 +57,16 @@ def simultaneous_costs(runs: Runs) -> Finding:
     return Finding(NOISE, (figure,)) if lost.sign == 0 else decided(0 < lost.mean <= MOST_LOST, figure)
 
 
-def small_domains_lose_most(runs: Runs) -> Finding:
+def small_domains_lose_most(runs: Runs, count: int, source: str | None) -> Finding:
     """Against BA² trained individually, the union loss costs the smallest domains more than the others.
 
-    The source domain does not count: the backbone has learned from many more of its images.
+    Args:
+        count: how many domains are small.
+        source: a domain that does not count: the backbone has learned from many more of its images.
     """
     images = row(runs, "union-0.25")[0].train_images
-    by_class = {domain: count / CLASSES[domain] for domain, count in images.items() if domain != SOURCE}
-    small = sorted(by_class, key=lambda domain: by_class[domain])[:SMALL]
+    by_class = {domain: number / CLASSES[domain] for domain, number in images.items() if domain != source}
+    small = sorted(by_class, key=lambda domain: by_class[domain])[:count]
 
     def gap(run: StudyRun) -> float:
         others = [domain for domain in by_class if domain not in small]
@@ -77,18 +78,23 @@ def small_domains_lose_most(runs: Runs) -> Finding:
     return by_sign(more.sign, f"{named} images per class: they lose {more.written()} points more than the others")
 
 
-def better_efficiency(runs: Runs, beta: float) -> Finding:
+def better_efficiency(runs: Runs, beta: float, source: str | None) -> Finding:
     """The union loss has a higher S_E than BA² at a budget; at 1 both train the same."""
-    gains = {}
-    for without in (None, SOURCE):
-        found = scores(runs, without)
-        seeds = GRID[f"union-{beta:g}"].seeds
-        values = [[found[f"{method}-{beta:g}", seed].s_e or 0.0 for seed in seeds] for method in ("union", "ba2")]
-        gain = Difference(tuple(ours - theirs for ours, theirs in zip(*values, strict=True)))
-        means = " against ".join(f"{statistics.fmean(part):.1f}" for part in values)
-        gains[without] = gain, f"{means} ({gain.written()})"
-    figure = f"β = {beta:g}: {gains[None][1]}; without the source domain {gains[SOURCE][1]}"
-    return _at_least_at_one(beta, gains[None][0].sign, figure)
+    gain, written = _efficiency_gained(runs, beta)
+    figure = f"β = {beta:g}: {written}"
+    if source is not None:
+        figure += f"; without the source domain {_efficiency_gained(runs, beta, source)[1]}"
+    return _at_least_at_one(beta, gain.sign, figure)
+
+
+def _efficiency_gained(runs: Runs, beta: float, without: str | None = None) -> tuple[Difference, str]:
+    """Return the difference of both S_E, and how it is written."""
+    found = scores(runs, without)
+    seeds = GRID[f"union-{beta:g}"].seeds
+    values = [[found[f"{method}-{beta:g}", seed].s_e or 0.0 for seed in seeds] for method in ("union", "ba2")]
+    gain = Difference(tuple(ours - theirs for ours, theirs in zip(*values, strict=True)))
+    means = " against ".join(f"{statistics.fmean(part):.1f}" for part in values)
+    return gain, f"{means} ({gain.written()})"
 
 
 def fewer_macs(runs: Runs, beta: float) -> Finding:

@@ -1,35 +1,38 @@
-"""Write the verdicts and tables of the study into docs/study.md, from the results of `python -m benchmarks.study`.
+"""Write the verdicts and tables of the studies into their pages, from the results of `python -m benchmarks.study`.
 
-python -m benchmarks.study_page
+python -m benchmarks.study_page [--study NAME]
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import statistics
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from benchmarks.studies import STUDIES, Study, planned
 from benchmarks.study_checks import own_recipe, refuse_stale, stale
-from benchmarks.study_claims import CLAIMS
-from benchmarks.study_grid import GRID, SOURCE, planned
+from benchmarks.study_claims import claims_of
+from benchmarks.study_grid import GRID
 from benchmarks.study_judging import Claim, row
 from benchmarks.study_others import others
-from benchmarks.study_results import RESULTS, Runs, StudyRun, read_runs
+from benchmarks.study_results import Runs, StudyRun, read_runs
 from benchmarks.study_scores import scores
+from benchmarks.study_settings import settings
 from prunus.measure.score import Scores
 
-PAGE = Path(__file__).parents[1] / "docs" / "study.md"
-PLACE = re.compile(r"(<!-- (absent|verdicts|findings|others|rows|domains|missing) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOTHING = "Nothing has been measured yet.\n"
+SCORES = {"S": ("s", 0), "S_O": ("s_o", 0), "S_P": ("s_p", 0), "S_E": ("s_e", 1)}  # column -> score, digits
+WITHOUT_SOURCE = {"S*": ("s", 0), "S_E*": ("s_e", 1)}
 
 
-def absent(runs: Runs) -> str:
+def absent(runs: Runs, study: Study) -> str:
     """Say at the top of the page which evidence is missing; nothing once all runs are measured."""
-    total = len(list(planned()))
+    total = len(list(planned(study)))
     if len(runs) == total:
         return ""
-    waiting = [f"[{number}](#claim-{number})" for number, claim in enumerate(CLAIMS.values(), 1) if claim.is_open(runs)]
+    claims = enumerate(claims_of(study).values(), 1)
+    waiting = [f"[{number}](#claim-{number})" for number, claim in claims if claim.is_open(runs)]
     text = f"**Part of the evidence is absent: {len(runs)} of {total} runs are measured.**"
     if waiting:
         text += f" Of claims {', '.join(waiting)} a verdict is still open."
@@ -39,18 +42,18 @@ def absent(runs: Runs) -> str:
     return text + "\n"
 
 
-def verdicts(runs: Runs) -> str:
+def verdicts(runs: Runs, study: Study) -> str:
     """Return the table of claims with their verdicts."""
     lines = [
         f"| [{number}](#claim-{number}) | {claim.text} | {claim.verdict(runs)} |"
-        for number, claim in enumerate(CLAIMS.values(), 1)
+        for number, claim in enumerate(claims_of(study).values(), 1)
     ]
     return _table("claim|what the paper says|here", lines, left=3)
 
 
-def findings(runs: Runs) -> str:
+def findings(runs: Runs, study: Study) -> str:
     """Return a section per claim."""
-    return "\n".join(_section(number, claim, runs) for number, claim in enumerate(CLAIMS.values(), 1))
+    return "\n".join(_section(number, claim, runs) for number, claim in enumerate(claims_of(study).values(), 1))
 
 
 def _section(number: int, claim: Claim, runs: Runs) -> str:
@@ -77,21 +80,23 @@ def _named(missing: Sequence[tuple[str, int]]) -> str:
     )
 
 
-def rows(runs: Runs) -> str:
-    """Return the table of all rows that have a run."""
+def rows(runs: Runs, study: Study) -> str:
+    """Return the table of all rows that have a run; the scores without the source only where there is one."""
     if not runs:
         return NOTHING
-    scored = [scores(runs, without) for without in (None, SOURCE)]
+    scored = [(scores(runs), SCORES)]
+    if study.source is not None:
+        scored.append((scores(runs, study.source), WITHOUT_SOURCE))
     lines = [
-        _line(name, row(runs, name), *([found[key] for key in sorted(found) if key[0] == name] for found in scored))
-        for name in GRID
+        _line(name, row(runs, name), [cell for found, columns in scored for cell in _score_cells(found, name, columns)])
+        for name in study.rows
         if row(runs, name)
     ]
-    columns = "row|split|seeds|accuracy (%)|union|sparsity|MACs|Params|MB|S|S_O|S_P|S_E|S*|S_E*|seconds"
-    return _table(columns, lines, left=2)
+    titles = "|".join(title for _, columns in scored for title in columns)
+    return _table(f"row|split|seeds|accuracy (%)|union|sparsity|MACs|Params|MB|{titles}|seconds", lines, left=2)
 
 
-def _line(name: str, found: Sequence[StudyRun], scored: Sequence[Scores], elsewhere: Sequence[Scores]) -> str:
+def _line(name: str, found: Sequence[StudyRun], scored: Sequence[str]) -> str:
     accuracy = [100 * run.mean_accuracy for run in found]
     cells = [
         f"`{name}`",
@@ -105,23 +110,28 @@ def _line(name: str, found: Sequence[StudyRun], scored: Sequence[Scores], elsewh
             )
         ),
         f"{statistics.fmean(run.stored_bytes for run in found) / 1e6:.2f}",
-        *(_score(getattr(score, key) for score in scored) for key in ("s", "s_o", "s_p")),
-        _score((score.s_e for score in scored), 1),
-        _score(score.s for score in elsewhere),
-        _score((score.s_e for score in elsewhere), 1),
+        *scored,
         f"{statistics.fmean(run.seconds for run in found):.0f}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _score(values: Iterable[float | None], digits: int = 0) -> str:
+def _score_cells(
+    scored: Mapping[tuple[str, int], Scores], name: str, columns: Mapping[str, tuple[str, int]]
+) -> list[str]:
+    """Write the scores of a row, each a mean over the seeds."""
+    of_row = [score for (found, _), score in scored.items() if found == name]
+    return [_score([getattr(score, key) for score in of_row], digits) for key, digits in columns.values()]
+
+
+def _score(values: Iterable[float | None], digits: int) -> str:
     known = [value for value in values if value is not None]
     return f"{statistics.fmean(known):.{digits}f}" if known else ""
 
 
-def domains(runs: Runs) -> str:
+def domains(runs: Runs, study: Study) -> str:
     """Return the accuracy of every domain for the rows that were measured on test images."""
-    tested = [name for name in GRID if any(run.split == "test" for run in row(runs, name))]
+    tested = [name for name in study.rows if any(run.split == "test" for run in row(runs, name))]
     if not tested:
         return NOTHING
     names = max((run.accuracies for run in runs.values()), key=len)
@@ -138,10 +148,10 @@ def domains(runs: Runs) -> str:
     return _table("|".join(["row", *names]), lines)
 
 
-def missing(runs: Runs) -> str:
+def missing(runs: Runs, study: Study) -> str:
     """Return which runs are missing, and what made the others."""
-    lacking = [run for run in planned() if run not in runs]
-    total = len(list(planned()))
+    lacking = [run for run in planned(study) if run not in runs]
+    total = len(list(planned(study)))
     text = f"{total - len(lacking)} of {total} runs are measured."
     if runs:
         machines = sorted({run.machine for run in runs.values()})
@@ -156,27 +166,33 @@ def _table(columns: str, lines: Sequence[str], left: int = 1) -> str:
     return "\n".join([f"| {' | '.join(names)} |", f"| {' | '.join(marks)} |", *lines]) + "\n"
 
 
-PARTS = {
+PARTS: Mapping[str, Callable[[Runs, Study], str]] = {
     "absent": absent,
     "verdicts": verdicts,
+    "settings": lambda _, study: settings(study),
     "findings": findings,
-    "others": others,
+    "others": lambda runs, _: others(runs),
     "rows": rows,
     "domains": domains,
     "missing": missing,
 }
+PLACE = re.compile(rf"(<!-- ({'|'.join(PARTS)}) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def with_results(page: str, runs: Runs) -> str:
+def with_results(page: str, runs: Runs, study: Study) -> str:
     """Return the page with what the raw results say in its places."""
-    return PLACE.sub(lambda found: f"{found[1]}\n{PARTS[found[2]](runs)}\n{found[3]}", page)
+    return PLACE.sub(lambda found: f"{found[1]}\n{PARTS[found[2]](runs, study)}\n{found[3]}", page)
 
 
-def main() -> None:
-    """Write the page anew."""
-    runs = read_runs()
-    refuse_stale(stale(runs, {key: own_recipe(run) for key, run in runs.items()}), RESULTS)
-    PAGE.write_text(with_results(PAGE.read_text(), runs))
+def main(arguments: list[str] | None = None) -> None:
+    """Write the pages anew."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", choices=STUDIES, help="write only the page of this study")
+    chosen = parser.parse_args(arguments).study
+    for study in STUDIES.values() if chosen is None else [STUDIES[chosen]]:
+        runs = read_runs(study.results)
+        refuse_stale(stale(runs, {key: own_recipe(study, run) for key, run in runs.items()}), study.results)
+        study.page.write_text(with_results(study.page.read_text(), runs, study))
 
 
 if __name__ == "__main__":

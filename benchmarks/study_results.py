@@ -1,4 +1,4 @@
-"""What the study measures of a run: one JSON file per run, under docs/results/study."""
+"""What a study measures of a run: one JSON file per run, under docs/results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pydantic import JsonValue
 
 from prunus.files import write_atomically
 from prunus.measure.result import Amount, Result, Share
-
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "study"
 
 
 class StudyRun(Result):
@@ -74,7 +72,7 @@ def write_run(folder: Path, run: StudyRun) -> None:
     write_atomically(folder / run.file, (run.model_dump_json(indent=1) + "\n").encode())
 
 
-def read_runs(folder: Path = RESULTS) -> dict[tuple[str, int], StudyRun]:
+def read_runs(folder: Path) -> dict[tuple[str, int], StudyRun]:
     """Read all finished runs."""
     runs = [StudyRun.model_validate_json(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
     return {(run.name, run.seed): run for run in runs}

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.study_claims import CLAIMS
+from benchmarks.studies import DEMO, NINE, STUDIES, Study
+from benchmarks.study_claims import claims_of
 from benchmarks.study_grid import GRID, SOURCE, THREE
 from benchmarks.study_others import COMPARISONS, others
 from benchmarks.study_results import StudyRun
 from benchmarks.study_scores import scores
-from tests.makers.study_runs import all_seeds, made
+from tests.makers.study_runs import DEMO_IMAGES, all_seeds, made
+
+CLAIMS = claims_of(NINE)
 
 
 def verdict(claim: str, *parts: dict[tuple[str, int], StudyRun]) -> str:
@@ -24,10 +27,27 @@ UNION = ("union-1", "union-0.75", "union-0.5", "union-0.25")
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_no_claim_is_judged_before_its_runs_are_measured(claim: str) -> None:
-    assert CLAIMS[claim].verdict({}) == "not enough runs"
-    assert CLAIMS[claim].is_open({})
-    assert set(CLAIMS[claim].needs) <= set(GRID)
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_no_claim_is_judged_before_its_runs_are_measured_and_the_study_trains_all_of_them(
+    study: Study, claim: str
+) -> None:
+    found = claims_of(study)[claim]
+    assert found.verdict({}) == "not enough runs"
+    assert found.is_open({})
+    assert set(found.needs) <= set(study.rows)
+
+
+def test_the_studies_judge_the_same_claims_in_the_same_order() -> None:
+    assert list(claims_of(DEMO)) == list(CLAIMS)
+    changed = [name for name, claim in claims_of(DEMO).items() if claim != CLAIMS[name]]
+    assert changed == ["small", "efficiency"]
+    rules = CLAIMS["small"].rule, claims_of(DEMO)["small"].rule
+    assert rules[0] == (
+        "the 3 domains with the fewest images per class lose more than the others, by more than noise; "
+        "the source domain does not count"
+    )
+    assert rules[1] == "the 2 domains with the fewest images per class lose more than the others, by more than noise"
+    assert CLAIMS["efficiency"].rule == claims_of(DEMO)["efficiency"].rule
 
 
 def test_one_run_refutes_a_claim_about_every_run_while_others_are_missing() -> None:
@@ -124,6 +144,18 @@ def test_small_domains_lose_most_if_the_three_with_the_fewest_images_per_class_l
     assert CLAIMS["small"].figures(runs)[0].startswith("flowers (1), dtd (2), cub (3) images per class: ")
 
 
+@pytest.mark.parametrize(("lost", "expected"), [((0.1, 0.02), "holds"), ((0.02, 0.1), "does not hold")])
+def test_the_small_domains_of_the_bundled_ones_are_characters_and_fruits(
+    lost: tuple[float, float], expected: str
+) -> None:
+    runs = all_seeds(["ba2_individual-0.25"], train_images=DEMO_IMAGES)
+    lower = {name: 0.7 - lost[name not in ("characters", "fruits")] for name in DEMO_IMAGES}
+    runs |= all_seeds(["union-0.25"], accuracies=lower, train_images=DEMO_IMAGES)
+    small = claims_of(DEMO)["small"]
+    assert small.verdict(runs) == expected
+    assert small.figures(runs)[0].startswith("characters (16), fruits (30) images per class: they lose ")
+
+
 def test_efficiency_is_compared_at_every_budget_with_the_scores_of_the_paper() -> None:
     base = all_seeds(("feature",), accuracy=0.65, macs_ratio=1.0) | all_seeds(("finetune",), accuracy=0.8)
     base |= all_seeds(BA2, macs_ratio=0.3) | all_seeds(UNION, macs_ratio=0.3)
@@ -134,6 +166,19 @@ def test_efficiency_is_compared_at_every_budget_with_the_scores_of_the_paper() -
     # by hand: E_max = 0.4, so S = 5 * 1000 * (0.1 / 0.4)^2 = 312.5
     assert scores(base)["ba2-0.5", 0].s == pytest.approx(312.5)
     assert scores(base)["ba2-0.5", 0].s_o == pytest.approx(312.5 / 0.3)
+
+
+def test_without_a_source_domain_efficiency_is_judged_by_all_domains_alone() -> None:
+    runs = all_seeds(("feature",), accuracy=0.65, macs_ratio=1.0, train_images=DEMO_IMAGES)
+    runs |= all_seeds(("finetune",), accuracy=0.8, train_images=DEMO_IMAGES)
+    runs |= all_seeds(BA2, macs_ratio=0.3, train_images=DEMO_IMAGES)
+    runs |= all_seeds(UNION[:1], macs_ratio=0.3, train_images=DEMO_IMAGES)
+    runs |= all_seeds(UNION[1:], macs_ratio=0.2, train_images=DEMO_IMAGES)
+    demo, nine = (claims_of(study)["efficiency"] for study in (DEMO, NINE))
+    assert demo.verdict(runs) == "holds"
+    assert len(demo.figures(runs)) == 4
+    for shown, with_source in zip(demo.figures(runs), nine.figures(runs), strict=True):
+        assert with_source.startswith(f"{shown}; without the source domain ")
 
 
 def test_scores_can_leave_out_the_source_domain() -> None:

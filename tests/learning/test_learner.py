@@ -66,6 +66,20 @@ def test_steps_equal_autograd_through_the_whole_loss_with_the_papers_formulas(na
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("method", "precision", "expected"),
+    [("union", "float32", False), ("union", "bfloat16", True), ("exact", "float32", True), ("exact", "bfloat16", True)],
+)
+def test_on_a_cpu_the_fast_memory_format_is_used_with_bfloat16_and_by_our_own_method(
+    method: str, precision: str, expected: bool
+) -> None:
+    net = tiny_net(method)
+    Learner(net, tiny_recipe(method=method, training={"precision": precision}))
+    weights = [parameter for parameter in net.parameters() if parameter.dim() == 4 and min(parameter.shape) > 1]
+    assert weights
+    assert {weight.is_contiguous(memory_format=torch.channels_last) for weight in weights} == {expected}
+
+
 def test_a_mixed_batch_weighs_every_image_the_same() -> None:
     recipe = tiny_recipe(method="feature", training={"momentum": 0, "lr": 1.0})
     net = tiny_net("feature")
