@@ -2,6 +2,13 @@
 
 namespace prunus {
 
+namespace {
+
+constexpr ptrdiff_t kLineBytes = 64;  // bytes of a cache line
+constexpr int kOutputsAhead = 8;      // channels to ask for ahead
+
+}  // namespace
+
 void IntegerDepthwiseConvolution::prepare_runs(Program& program) {
   windows_.settle(program, inputs[0], output);
   for (int32_t o = 0, next = 0; o < layer_.outputs; o++) kernel_.push_back(layer_.kept[o] ? next++ : -1);
@@ -12,28 +19,36 @@ void IntegerDepthwiseConvolution::prepare_runs(Program& program) {
 }
 
 void IntegerDepthwiseConvolution::run(const Run& run) const {
-  windows_.prepare(run, inputs[0]);
-  const Bits used = domains_[run.domain].used;
-  const auto work = [&](const Piece& piece, int worker) {
-    const Finish all = finish(run, piece.image);
-    const uint8_t* input = windows_.prepared(run, inputs[0], piece.image, worker);
-    for (int o = piece.first_channel; o < piece.last_channel; o++) {
-      IntegerDepthwise j{};
-      j.words = windows_.reads();
-      if (kernel_[o] >= 0 && used[kernel_[o]]) {
-        j.weights = weights_.data() + static_cast<ptrdiff_t>(kernel_[o]) * j.words.count;
-        j.first_sum = first_sums(run.domain) ? first_sums(run.domain)[o] : 0;
-      } else {
-        j.words.count = 0;
-      }
-      j.input = input + o / layer_.group_outputs() * windows_.channel();
-      j.finish = all;
-      j.finish.start_at(o);
-      kernels_.depthwise(j, piece.first_block, piece.last_block);
-    }
-    run.fill_ring(output, piece);
-  };
+  const auto work = [&](const Piece& piece, int worker) { run_blocks(run, piece, worker); };
   run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, 1, kCodes);
+}
+
+void IntegerDepthwiseConvolution::run_blocks(const Run& run, const Piece& piece, int worker) const {
+  const Bits used = domains_[run.domain].used;
+  const Finish all = finish(run, piece.image);
+  const uint8_t* input = windows_.in_place() ? run.codes(inputs[0], piece.image) : nullptr;
+  const ptrdiff_t bytes = run.program.threads() > 1 ? (piece.last_block - piece.first_block) * kBlock : 0;
+  for (int o = piece.first_channel; o < piece.last_channel; o++) {
+    IntegerDepthwise j{};
+    j.words = windows_.reads();
+    if (kernel_[o] >= 0 && used[kernel_[o]]) {
+      j.weights = weights_.data() + static_cast<ptrdiff_t>(kernel_[o]) * j.words.count;
+      j.first_sum = first_sums(run.domain) ? first_sums(run.domain)[o] : 0;
+    } else {
+      j.words.count = 0;
+    }
+    const ptrdiff_t channel = o / layer_.group_outputs();
+    j.input =
+        input ? input + channel * windows_.channel() : windows_.copied_channel(run, inputs[0], piece, channel, worker);
+    j.finish = all;
+    j.finish.start_at(o);
+    if (bytes && o + kOutputsAhead < piece.last_channel) {  // another core may have read what was there
+      const uint8_t* later = j.finish.output + kOutputsAhead * j.finish.plane + piece.first_block * kBlock;
+      for (ptrdiff_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(later + i, 1);
+    }
+    kernels_.depthwise(j, piece.first_block, piece.last_block);
+  }
+  run.fill_ring(output, piece);
 }
 
 }  // namespace prunus

@@ -8,10 +8,13 @@ class IntegerDepthwiseConvolution : public IntegerConvolution {
  public:
   IntegerDepthwiseConvolution(const IntegerLayer& layer, const Program& program, const Shape& input,
                               const Shape& output)
-      : IntegerConvolution(layer, program), windows_(layer.window, input, output, program.integers(), false) {}
+      : IntegerConvolution(layer, program), windows_(layer.window, input, output, program.integers(), true) {}
   const char* path(int) const override { return "integer depthwise"; }
   void announce(Program& program) override { windows_.announce(program, inputs[0], output); }
   void run(const Run& run) const override;
+  bool works_by_blocks() const override { return windows_.in_place(); }
+  ptrdiff_t reach(const Program& program) const override { return windows_.reach(program.lattice(output)); }
+  void run_blocks(const Run& run, const Piece& piece, int worker) const override;
 
  private:
   void prepare_runs(Program& program) override;

@@ -11,7 +11,7 @@ namespace prunus {
 class IntegerDirectConvolution : public IntegerConvolution {
  public:
   IntegerDirectConvolution(const IntegerLayer& layer, const Program& program, const Shape& input, const Shape& output)
-      : IntegerConvolution(layer, program), windows_(layer.window, input, output, program.integers(), true) {}
+      : IntegerConvolution(layer, program), windows_(layer.window, input, output, program.integers(), false) {}
   const char* path(int) const override { return "integer direct"; }
   void announce(Program& program) override { windows_.announce(program, inputs[0], output); }
   void run(const Run& run) const override;

@@ -34,16 +34,16 @@ void IntegerPointwiseConvolution::prepare_runs(Program& program) {
   const Lattice& lattice = program.lattice(output);
   // an odd number of blocks, to spread words over the cache; rows of strides are written a block past their end
   row_ = ((lattice.blocks() + is_strided()) | 1) * (kBlock * ptrdiff_t{sizeof(int32_t)});
-  if (is_strided() || program.threads() > 1) {
+  const Division division = this->division(program);
+  if (!division.by_tile) {
     std::vector<ptrdiff_t> recipe{1, inputs[0], layer_.window.stride[0], layer_.window.stride[1], row_};
     recipe.insert(recipe.end(), words_->first.begin(), words_->first.end());
     copy_ = program.add_copy(recipe, words_->count() * row_);
   }
-  const int unit = division(program).unit;
   lists_.resize(domains_.size());
   for (int domain = 0; domain < program.domains(); domain++)
     if (program.reserve_copies(num_words(domain) * 3 / 2 + layer_.outputs, Program::kMostCopied))
-      lists_[domain] = make_lists(domain, unit);
+      lists_[domain] = make_lists(domain, division.unit);
 }
 
 // Call visit(output, word, weights) for every word of inputs that the domain uses, by output.
@@ -124,7 +124,7 @@ IntegerPointwiseConvolution::Lists IntegerPointwiseConvolution::make_lists(int d
 IntegerPointwiseConvolution::Division IntegerPointwiseConvolution::division(const Program& program) const {
   const int threads = program.threads();
   const ptrdiff_t blocks = program.lattice(output).blocks();
-  const bool by_plane = threads == 1 || blocks > kCodes.few;
+  const bool by_plane = threads == 1 || blocks > kCodes.few || program.is_chained(output);
   const bool by_tile = !is_strided() && (by_plane || words_->count() * blocks < kFewInterleaved);
   const int parts = by_plane ? 1 : by_tile ? threads : threads * kPartsPerThread;
   return {by_plane, by_tile, (layer_.outputs + parts - 1) / parts};
@@ -136,14 +136,23 @@ void IntegerPointwiseConvolution::run(const Run& run) const {
   const Lists& kept = lists_[run.domain];
   const Lists made = kept.blocks ? Lists{} : make_lists(run.domain, division.unit);
   const Lists& lists = kept.blocks ? kept : made;
-  const auto work = [&](const Piece& piece, int worker) {
-    IntegerPointwise j = job(run, piece, lists, worker);
-    if (division.by_tile) interleave_tiles(run, piece.image, worker, j);
-    kernels_.pointwise(j, piece.first_block, piece.last_block);
-    run.fill_ring(output, piece);
-  };
+  const auto work = [&](const Piece& piece, int worker) { compute(run, piece, lists, division.by_tile, worker); };
   run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, division.unit,
                      {kernels_.point_tile, kCodes.few});
+}
+
+void IntegerPointwiseConvolution::run_blocks(const Run& run, const Piece& piece, int worker) const {
+  const Lists& kept = lists_[run.domain];
+  if (kept.blocks) return compute(run, piece, kept, true, worker);
+  compute(run, piece, make_lists(run.domain, layer_.outputs), true, worker);
+}
+
+void IntegerPointwiseConvolution::compute(const Run& run, const Piece& piece, const Lists& lists, bool by_tile,
+                                          int worker) const {
+  IntegerPointwise j = job(run, piece, lists, worker);
+  if (by_tile) interleave_tiles(run, piece.image, worker, j);
+  kernels_.pointwise(j, piece.first_block, piece.last_block);
+  run.fill_ring(output, piece);
 }
 
 void IntegerPointwiseConvolution::interleave(const Run& run) const {

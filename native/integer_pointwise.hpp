@@ -12,6 +12,8 @@ class IntegerPointwiseConvolution : public IntegerConvolution {
   using IntegerConvolution::IntegerConvolution;
   const char* path(int) const override { return "integer pointwise"; }
   void run(const Run& run) const override;
+  bool works_by_blocks() const override { return !is_strided(); }
+  void run_blocks(const Run& run, const Piece& piece, int worker) const override;
 
  private:
   // What a domain uses: for each block of inputs and each output a list of words. The outputs of a unit are in the
@@ -38,6 +40,7 @@ class IntegerPointwiseConvolution : public IntegerConvolution {
   Lists make_lists(int domain, int unit) const;
   template <class Visit>
   void for_each_word(int domain, Visit visit) const;
+  void compute(const Run& run, const Piece& piece, const Lists& lists, bool by_tile, int worker) const;
   void interleave(const Run& run) const;
   void interleave_word(const Run& run, ptrdiff_t image, ptrdiff_t word, AlignedBuffer& scratch, uint8_t* to) const;
   void interleave_tiles(const Run& run, ptrdiff_t image, int worker, IntegerPointwise& j) const;

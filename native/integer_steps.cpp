@@ -9,27 +9,8 @@ namespace prunus {
 namespace {
 
 constexpr ptrdiff_t kMostSummed = INT32_MAX / 255;  // codes whose sum fits 32 bits
-
-// Compute a step code by code; complete(j, image, channel) sets what differs between steps.
-template <class Complete>
-void run_elementwise(const Run& run, const Step& step, const Limits& limits, Complete complete) {
-  const Lattice& lattice = run.program.lattice(step.output);
-  const auto work = [&](const Piece& piece, int) {
-    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
-      CodedElementwise j{};
-      j.first = run.codes(step.inputs[0], piece.image) + c * lattice.plane();
-      j.low = limits.low;
-      j.high = limits.high;
-      j.pixels = lattice.pixels.data();
-      j.zero = run.program.zero(step.output, run.domain);
-      j.output = run.codes(step.output, piece.image) + c * lattice.plane();
-      complete(j, piece.image, c);
-      run.program.integers().elementwise(j, piece.first_block, piece.last_block);
-    }
-    run.fill_ring(step.output, piece);
-  };
-  run.for_each_piece(lattice.blocks(), run.program.shape(step.output).channels, work, 1, kCodes);
-}
+constexpr ptrdiff_t kRowsQuantized = 8;             // that a thread quantizes
+constexpr ptrdiff_t kFewRows = 16;                  // planes of at most so many rows are not divided between threads
 
 }  // namespace
 
@@ -37,14 +18,18 @@ void QuantizeStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
   const Lattice& to = run.program.lattice(output);
   const float zero = run.program.zero(output, run.domain);
-  run.for_each_channel(shape.channels, [&](ptrdiff_t image, ptrdiff_t c) {
-    const float* from = run.value(inputs[0], image) + c * shape.plane();
-    uint8_t* plane = run.codes(output, image) + c * to.plane();
-    for (ptrdiff_t row = 0; row < shape.height; row++)
-      run.program.integers().quantize(from + row * shape.width, inverse_scales_[run.domain], zero,
-                                      plane + row * to.stride(), shape.width);
-    run.fill_padding(output, image, c);
-  });
+  const auto work = [&](const Piece& rows, int) {
+    for (ptrdiff_t c = rows.first_channel; c < rows.last_channel; c++) {
+      const float* from = run.value(inputs[0], rows.image) + c * shape.plane();
+      uint8_t* plane = run.codes(output, rows.image) + c * to.plane();
+      for (ptrdiff_t row = rows.first_block; row < rows.last_block; row++)
+        run.program.integers().quantize(from + row * shape.width, inverse_scales_[run.domain], zero,
+                                        plane + row * to.stride(), shape.width);
+      if (rows.first_block < rows.last_block)
+        run.fill_padding(output, rows.image, c, rows.first_block, rows.last_block);
+    }
+  };
+  run.for_each_piece(shape.height, shape.channels, work, 1, {kRowsQuantized, kFewRows});
 }
 
 void DequantizeStep::run(const Run& run) const {
@@ -60,13 +45,32 @@ void DequantizeStep::run(const Run& run) const {
   });
 }
 
-void CodedAffineStep::run(const Run& run) const {
+void CodedElementwiseStep::run(const Run& run) const {
+  const auto work = [&](const Piece& piece, int worker) { run_blocks(run, piece, worker); };
+  run.for_each_piece(run.program.lattice(output).blocks(), run.program.shape(output).channels, work, 1, kCodes);
+}
+
+void CodedElementwiseStep::run_blocks(const Run& run, const Piece& piece, int) const {
+  const Lattice& lattice = run.program.lattice(output);
+  for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++) {
+    CodedElementwise j{};
+    j.first = run.codes(inputs[0], piece.image) + c * lattice.plane();
+    j.pixels = lattice.pixels.data();
+    j.zero = run.program.zero(output, run.domain);
+    j.output = run.codes(output, piece.image) + c * lattice.plane();
+    complete(j, run, piece.image, c);
+    run.program.integers().elementwise(j, piece.first_block, piece.last_block);
+  }
+  run.fill_ring(output, piece);
+}
+
+void CodedAffineStep::complete(CodedElementwise& j, const Run& run, ptrdiff_t, ptrdiff_t channel) const {
   const Domain& d = domains_[run.domain];
-  run_elementwise(run, *this, d.limits, [&](CodedElementwise& j, ptrdiff_t, ptrdiff_t c) {
-    j.kind = CodedElementwise::Kind::affine;
-    j.first_factor = d.multipliers[c];
-    j.offset = d.offsets[c];
-  });
+  j.kind = CodedElementwise::Kind::affine;
+  j.first_factor = d.multipliers[channel];
+  j.offset = d.offsets[channel];
+  j.low = d.limits.low;
+  j.high = d.limits.high;
 }
 
 void TableStep::run(const Run& run) const {
@@ -78,20 +82,18 @@ void TableStep::run(const Run& run) const {
   });
 }
 
-void CodedCombineStep::run(const Run& run) const {
-  const Lattice& other = run.program.lattice(inputs[1]);
+void CodedCombineStep::complete(CodedElementwise& j, const Run& run, ptrdiff_t image, ptrdiff_t channel) const {
   const Domain& d = domains_[run.domain];
-  const bool has_one_pixel = !add_ && run.program.shape(inputs[1]).pixels() == 1;
-  run_elementwise(run, *this, d.limits, [&](CodedElementwise& j, ptrdiff_t image, ptrdiff_t c) {
-    j.kind = add_ ? CodedElementwise::Kind::sum : CodedElementwise::Kind::product;
-    j.second = run.codes(inputs[1], image) + c * other.plane();
-    j.has_one_pixel = has_one_pixel;
-    j.first_zero = d.first_zero;
-    j.second_zero = d.second_zero;
-    j.first_factor = d.first_factor;
-    j.second_factor = d.second_factor;
-    j.offset = d.offset;
-  });
+  j.kind = add_ ? CodedElementwise::Kind::sum : CodedElementwise::Kind::product;
+  j.second = run.codes(inputs[1], image) + channel * run.program.lattice(inputs[1]).plane();
+  j.has_one_pixel = !add_ && run.program.shape(inputs[1]).pixels() == 1;
+  j.first_zero = d.first_zero;
+  j.second_zero = d.second_zero;
+  j.first_factor = d.first_factor;
+  j.second_factor = d.second_factor;
+  j.offset = d.offset;
+  j.low = d.limits.low;
+  j.high = d.limits.high;
 }
 
 bool CodedJoinStep::joins(size_t input) const {

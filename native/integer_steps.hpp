@@ -40,17 +40,30 @@ class DequantizeStep : public Step {
   std::vector<float> scales_;
 };
 
+// A step that makes a code from those at the same position.
+class CodedElementwiseStep : public CodedStep {
+ public:
+  void run(const Run& run) const override;
+  bool works_by_blocks() const override { return true; }
+  void run_blocks(const Run& run, const Piece& piece, int worker) const override;
+
+ private:
+  // Set what differs between steps; the first input, the output and its padding are set already.
+  virtual void complete(CodedElementwise& j, const Run& run, ptrdiff_t image, ptrdiff_t channel) const = 0;
+};
+
 // code * multiplier + offset, per channel. The arrays must outlive the step.
-class CodedAffineStep : public CodedStep {
+class CodedAffineStep : public CodedElementwiseStep {
  public:
   struct Domain {
     const float *multipliers, *offsets;
     Limits limits;
   };
   explicit CodedAffineStep(std::vector<Domain> domains) : domains_(std::move(domains)) {}
-  void run(const Run& run) const override;
 
  private:
+  void complete(CodedElementwise& j, const Run& run, ptrdiff_t image, ptrdiff_t channel) const override;
+
   std::vector<Domain> domains_;
 };
 
@@ -65,16 +78,17 @@ class TableStep : public CodedStep {
 };
 
 // a * first + b * second + offset, or (a - zero) * (b - zero) * first + offset; b of a product may have a single pixel
-class CodedCombineStep : public CodedStep {
+class CodedCombineStep : public CodedElementwiseStep {
  public:
   struct Domain {
     float first_zero, second_zero, first_factor, second_factor, offset;
     Limits limits;
   };
   CodedCombineStep(bool add, std::vector<Domain> domains) : add_(add), domains_(std::move(domains)) {}
-  void run(const Run& run) const override;
 
  private:
+  void complete(CodedElementwise& j, const Run& run, ptrdiff_t image, ptrdiff_t channel) const override;
+
   bool add_;
   std::vector<Domain> domains_;
 };

@@ -10,15 +10,18 @@ namespace {
 
 constexpr ptrdiff_t kMostTaps = ptrdiff_t{1} << 16;  // far above any real window
 constexpr ptrdiff_t kMostSpread = 1 << 18;           // bytes: what may stay in the L2 cache beside the rest
+constexpr ptrdiff_t kRowsCopied = 4;                 // that a thread copies
+constexpr ptrdiff_t kFewChannels = 4;                // per thread: with fewer, threads share the rows
 constexpr double kMostOfAChannel = 1ull << 30;       // bytes; far above any real image
 
 }  // namespace
 
 IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output,
-                               const IntegerKernels& kernels, bool may_spread)
+                               const IntegerKernels& kernels, bool by_channel)
     : spec_(spec),
       input_(input),
       output_(output),
+      by_channel_(by_channel),
       group_(kernels.group),
       step_(spec.stride[1] == 2 ? 2 : 1),
       across_(spec.stride[1] / step_),
@@ -43,7 +46,7 @@ IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const
     columns_ = {std::min(columns_.first, tap.right), std::max(columns_.last, tap.right)};
   }
   group_taps(group_);
-  if (!may_spread || !can_spread()) spread_ = nullptr;
+  if (by_channel || !can_spread()) spread_ = nullptr;
 }
 
 // Neighbours of a row are read at once; three of them fill a word of four well enough. All other taps are put together
@@ -71,6 +74,10 @@ bool IntegerWindows::in_place() const {
          input_.width == output_.width;
 }
 
+ptrdiff_t IntegerWindows::reach(const Lattice& lattice) const {
+  return (rows_.reach() * lattice.stride() + columns_.reach() + kBlock - 1) / kBlock;
+}
+
 bool IntegerWindows::can_spread() const {
   const double rows = static_cast<double>(phases_.size()) * (output_.height + rows_.count() - 1);
   return spread_ && spec_.kernel[1] == 3 && spec_.dilation[1] == 1 && across_ == 1 && spec_.pads[1] <= 2 &&
@@ -80,8 +87,7 @@ bool IntegerWindows::can_spread() const {
 void IntegerWindows::announce(Program& program, int input, int output) const {
   if (spread_) return;
   if (in_place()) {
-    const auto reach = [](const Range& range) { return std::max<ptrdiff_t>({0, -range.first, range.last}); };
-    program.need_ring(input, reach(rows_), reach(columns_));
+    program.need_ring(input, rows_.reach(), columns_.reach());
   } else {
     program.need_side(output, (columns_.count() + step_ - 1) / step_ - 1);  // a window at the end of a row fits the row
   }
@@ -132,10 +138,10 @@ void IntegerWindows::settle_spread(Program& program, int input, const Lattice& l
 
 void IntegerWindows::settle_copy(Program& program, int input, const Lattice& lattice) {
   copied_row_ = step_ * lattice.stride();
-  const ptrdiff_t rows = output_.height + rows_.count() - 1, phases = static_cast<ptrdiff_t>(phases_.size());
-  if (static_cast<double>(rows) * copied_row_ * phases > kMostOfAChannel)
+  const ptrdiff_t phases = static_cast<ptrdiff_t>(phases_.size());
+  if (static_cast<double>(copied_rows()) * copied_row_ * phases > kMostOfAChannel)
     throw std::length_error("the window and the image are too large together");
-  copied_phase_ = rows * copied_row_;
+  copied_phase_ = copied_rows() * copied_row_;
   channel_ = ((phases * copied_phase_ / kBlock + 1) | 1) * kBlock + kBlock;  // the last row is written past its end
   std::vector<ptrdiff_t> offsets;
   for (const Tap& tap : taps_) {
@@ -143,6 +149,7 @@ void IntegerWindows::settle_copy(Program& program, int input, const Lattice& lat
     offsets.push_back(index * copied_phase_ + (tap.down - rows_.first) * copied_row_ + tap.right - columns_.first);
   }
   set_offsets(offsets);
+  if (by_channel_) return;
   std::vector<ptrdiff_t> recipe{0,           input,         spec_.stride[0], across_,
                                 copied_row_, copied_phase_, rows_.first,     columns_.first};
   recipe.insert(recipe.end(), phases_.begin(), phases_.end());
@@ -167,10 +174,30 @@ void IntegerWindows::prepare(const Run& run, int input) const {
   uint8_t* copies = room.grow(run.images * size);
   const Lattice& lattice = run.program.lattice(input);
   const uint8_t zero = run.program.zero(input, run.domain);
-  run.for_each_channel(input_.channels, [&](ptrdiff_t image, ptrdiff_t c) {
-    copy_channel(run.codes(input, image) + c * lattice.plane(), lattice, zero, copies + image * size + c * channel_);
-  });
+  const auto work = [&](const Piece& piece, int) {
+    for (ptrdiff_t c = piece.first_channel; c < piece.last_channel; c++)
+      copy_rows(run.codes(input, piece.image) + c * lattice.plane(), lattice, zero,
+                {piece.first_block, piece.last_block - 1}, copies + piece.image * size + c * channel_);
+  };
+  const ptrdiff_t rows = copied_rows();
+  const bool by_rows = input_.channels < kFewChannels * run.program.threads();
+  run.for_each_piece(rows, input_.channels, work, 1, {kRowsCopied, by_rows ? 0 : rows});
   room.holds = copy_;
+}
+
+const uint8_t* IntegerWindows::copied_channel(const Run& run, int input, const Piece& piece, ptrdiff_t channel,
+                                              int worker) const {
+  const Lattice& lattice = run.program.lattice(input);
+  const uint8_t* plane = run.codes(input, piece.image) + channel * lattice.plane();
+  AlignedBuffer& room = run.context.scratch[worker].widened;
+  room.grow(channel_ / static_cast<ptrdiff_t>(sizeof(float)));
+  uint8_t* copy = reinterpret_cast<uint8_t*>(room.data());
+  const ptrdiff_t spacing = copied_row_ / step_;
+  const Range rows{
+      piece.first_block * kBlock / spacing,
+      std::min<ptrdiff_t>((piece.last_block * kBlock + spacing - 1) / spacing, output_.height) + rows_.count() - 2};
+  copy_rows(plane, lattice, run.program.zero(input, run.domain), rows, copy);
+  return copy;
 }
 
 const uint8_t* IntegerWindows::prepared(const Run& run, int input, ptrdiff_t image, int worker) const {
@@ -223,19 +250,24 @@ void IntegerWindows::spread_rows(const uint8_t* from, const Lattice& lattice, ui
     }
 }
 
-void IntegerWindows::copy_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
-  const ptrdiff_t rows = output_.height + rows_.count() - 1;
+// Copy some rows of a channel. Another thread may copy the next ones, so nothing is written past the end of the last.
+void IntegerWindows::copy_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, const Range& rows,
+                               uint8_t* to) const {
   for (ptrdiff_t phase : phases_) {
     const ptrdiff_t down = phase / across_, right = phase % across_;
     const Range inside = columns_inside(right);
-    for (ptrdiff_t r = 0; r < rows; r++, to += copied_row_) {
+    uint8_t* place = to + rows.first * copied_row_;
+    for (ptrdiff_t r = rows.first; r <= rows.last; r++, place += copied_row_) {
       const ptrdiff_t row = (r + rows_.first) * spec_.stride[0] + down;
       if (row < 0 || row >= input_.height) {
-        std::memset(to, zero, copied_row_);
+        std::memset(place, zero, copied_row_);
+      } else if ((rows.last - r) * copied_row_ >= kBlock) {
+        copy_row(from + row * lattice.stride(), right, inside, zero, place);
       } else {
-        copy_row(from + row * lattice.stride(), right, inside, zero, to);
+        copy_exactly(from + row * lattice.stride(), right, inside, zero, place);
       }
     }
+    to += copied_phase_;
   }
 }
 
@@ -257,6 +289,17 @@ void IntegerWindows::copy_row(const uint8_t* from, ptrdiff_t phase, const Range&
     for (ptrdiff_t c = inside.first; c <= inside.last; c++) to[c] = from[(c + columns_.first) * across_ + phase];
   }
   for (ptrdiff_t c = inside.last + 1; c < copied_row_; c += kBlock) std::memset(to + c, zero, kBlock);
+}
+
+void IntegerWindows::copy_exactly(const uint8_t* from, ptrdiff_t phase, const Range& inside, uint8_t zero,
+                                  uint8_t* to) const {
+  std::memset(to, zero, inside.first);
+  if (across_ == 1) {
+    std::memcpy(to + inside.first, from + inside.first + columns_.first, inside.count());
+  } else {
+    for (ptrdiff_t c = inside.first; c <= inside.last; c++) to[c] = from[(c + columns_.first) * across_ + phase];
+  }
+  std::memset(to + inside.last + 1, zero, copied_row_ - inside.last - 1);
 }
 
 }  // namespace prunus

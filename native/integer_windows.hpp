@@ -7,6 +7,9 @@
 //
 // Small inputs of windows of three columns are spread: each thread makes a copy of its own in which every position
 // holds the word of its three neighbours. Their planes need no padding, and all blocks of outputs use the same words.
+//
+// Where an output reads one channel only, each thread copies the rows of the channel that it needs, just before it
+// reads them.
 #pragma once
 #include <vector>
 
@@ -23,7 +26,7 @@ class IntegerWindows {
   };
 
   IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output, const IntegerKernels& kernels,
-                 bool may_spread);
+                 bool by_channel);
 
   int num_taps() const { return static_cast<int>(taps_.size()); }
   const std::vector<Word>& words() const { return word_taps_; }
@@ -33,8 +36,13 @@ class IntegerWindows {
   void settle(Program& program, int input, int output);
   // Copy the input of all images if necessary.
   void prepare(const Run& run, int input) const;
+  // Whether windows read the input where it lies, and then how many blocks before and after an output's.
+  bool in_place() const;
+  ptrdiff_t reach(const Lattice& lattice) const;
   // The first channel of a prepared image, and the bytes from one channel to the next.
   const uint8_t* prepared(const Run& run, int input, ptrdiff_t image, int worker) const;
+  // A worker's copy of one channel, with what the outputs of some blocks read of it.
+  const uint8_t* copied_channel(const Run& run, int input, const Piece& piece, ptrdiff_t channel, int worker) const;
   ptrdiff_t channel() const { return channel_; }
   Words reads() const {
     return {static_cast<int>(word_taps_.size()), spread_ ? 4 : step_, offsets_.data(), neighbours_.data()};
@@ -49,10 +57,10 @@ class IntegerWindows {
   struct Range {
     ptrdiff_t first, last;
     ptrdiff_t count() const { return last - first + 1; }
+    ptrdiff_t reach() const { return first < 0 && -first > last ? -first : last > 0 ? last : 0; }
   };
 
   void group_taps(int group);
-  bool in_place() const;
   bool can_spread() const;
   void settle_spread(Program& program, int input, const Lattice& lattice);
   void spread_plane(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
@@ -60,12 +68,15 @@ class IntegerWindows {
   void settle_in_place(const Lattice& lattice);
   void settle_copy(Program& program, int input, const Lattice& lattice);
   void set_offsets(const std::vector<ptrdiff_t>& offset_of_tap);
-  void copy_channel(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
+  ptrdiff_t copied_rows() const { return output_.height + rows_.count() - 1; }
+  void copy_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, const Range& rows, uint8_t* to) const;
   Range columns_inside(ptrdiff_t phase) const;
   void copy_row(const uint8_t* from, ptrdiff_t phase, const Range& inside, uint8_t zero, uint8_t* to) const;
+  void copy_exactly(const uint8_t* from, ptrdiff_t phase, const Range& inside, uint8_t zero, uint8_t* to) const;
 
   WindowSpec spec_;
   Shape input_, output_;
+  bool by_channel_;
   int group_;
   int step_;                     // bytes between the reads of neighbouring positions
   int across_;                   // the stride across that phases take care of

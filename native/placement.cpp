@@ -13,31 +13,41 @@ constexpr ptrdiff_t kMostPadding = ptrdiff_t{1} << 20;  // rows or columns; far 
 }  // namespace
 
 void Run::fill_ring(int number, const Piece& piece) const {
-  if (!program.ringed_[number] || piece.first_block == piece.last_block) return;  // empty pieces are no ends
+  if (piece.first_block == piece.last_block) return;  // empty pieces are no ends
+  fill_ends(number, piece, piece.first_block == 0, piece.last_block == program.lattice(number).blocks());
+}
+
+void Run::fill_ends(int number, const Piece& channels, bool above, bool below) const {
+  if (!program.ringed_[number]) return;
   const Lattice& lattice = program.lattice(number);
   const ptrdiff_t margin = lattice.margin(), plane = lattice.plane(), end = lattice.blocks() * kBlock;
-  const bool above = piece.first_block == 0, below = piece.last_block == lattice.blocks();
   const uint8_t zero = program.zero(number, domain);
-  uint8_t* channel = codes(number, piece.image) + piece.first_channel * plane;
-  for (int c = piece.first_channel; c < piece.last_channel; c++, channel += plane)
+  uint8_t* channel = codes(number, channels.image) + channels.first_channel * plane;
+  for (int c = channels.first_channel; c < channels.last_channel; c++, channel += plane)
     for (ptrdiff_t i = 0; i < margin; i += kBlock) {  // whole blocks, which need no call
       if (above) std::memset(channel - margin + i, zero, kBlock);
       if (below) std::memset(channel + end + i, zero, kBlock);
     }
 }
 
-void Run::fill_padding(int number, ptrdiff_t image, ptrdiff_t channel) const {
+void Run::fill_padding(int number, ptrdiff_t image, ptrdiff_t channel, ptrdiff_t first_row, ptrdiff_t last_row) const {
   const Lattice& lattice = program.lattice(number);
   const uint8_t zero = program.zero(number, domain);
+  const bool below = last_row == lattice.height;
   uint8_t* plane = codes(number, image) + channel * lattice.plane();
-  uint8_t* end = plane + lattice.width;  // of a row; most paddings are a single column, not worth a call
-  for (ptrdiff_t row = 0; lattice.side && row + 1 < lattice.height; row++, end += lattice.stride()) {
+  // most paddings of a row are a single column, not worth a call
+  uint8_t* end = plane + first_row * lattice.stride() + lattice.width;
+  for (ptrdiff_t row = first_row; lattice.side && row < last_row - below; row++, end += lattice.stride()) {
     end[0] = zero;
     if (lattice.side > 1) std::memset(end, zero, lattice.side);
   }
-  std::memset(plane + lattice.positions(), zero, lattice.blocks() * kBlock - lattice.positions());
+  if (below) std::memset(plane + lattice.positions(), zero, lattice.blocks() * kBlock - lattice.positions());
   const int first = static_cast<int>(channel);
-  fill_ring(number, {image, 0, lattice.blocks(), first, first + 1});
+  fill_ends(number, {image, 0, 0, first, first + 1}, first_row == 0, below);
+}
+
+void Run::fill_padding(int number, ptrdiff_t image, ptrdiff_t channel) const {
+  fill_padding(number, image, channel, 0, program.shape(number).height);
 }
 
 void Program::set_zeros(int value, std::vector<uint8_t> zeros) {
@@ -115,11 +125,16 @@ void Program::place_values() {
     last[outer[s + 1]] = std::max(last[outer[s + 1]], s);
     for (int value : steps_[s]->inputs) last[outer[value]] = s;
   }
+  for (const Chain& chain : chains_)  // some threads read while others already write the last output
+    for (size_t s = chain.first; s <= chain.last; s++)
+      for (int value : steps_[s]->inputs) last[outer[value]] = std::max(last[outer[value]], chain.last);
   last[outer.back()] = steps_.size();
+  place_between();
   std::vector<int> free;
   for (int value = 0; value < values; value++) {
     Home& home = homes_[outer[value]];
-    if (home.slot < 0) home.slot = take_slot(free, shapes_[outer[value]].channels * plane(outer[value]));
+    if (home.slot < 0 && home.between < 0)
+      home.slot = take_slot(free, shapes_[outer[value]].channels * plane(outer[value]));
     for (int other = 0; other < values; other++)  // values whose last reader was the step that made this value
       if (value > 0 && outer[other] == other && homes_[other].slot >= 0 &&
           last[other] + 1 == static_cast<size_t>(value))
@@ -127,11 +142,23 @@ void Program::place_values() {
   }
   for (int value = values - 1; value >= 0; value--) {
     Home& home = homes_[value];
+    if (home.between >= 0) continue;  // a worker has one image at a time
     home.image = shapes_[outer[value]].channels * plane(value);
     if (home.within < 0) continue;
     home.slot = homes_[home.within].slot;
     home.offset = homes_[home.within].offset + home.first_channel * plane(value);
   }
+}
+
+// What lies between the steps of a chain is stored once for each worker.
+void Program::place_between() {
+  for (const Chain& chain : chains_)
+    for (size_t s = chain.first; s < chain.last; s++) {
+      const int value = steps_[s]->output, number = static_cast<int>(s - chain.first);
+      homes_[value].between = number;
+      if (between_sizes_.size() <= static_cast<size_t>(number)) between_sizes_.push_back(0);
+      between_sizes_[number] = std::max(between_sizes_[number], shapes_[value].channels * plane(value));
+    }
 }
 
 int Program::take_slot(std::vector<int>& free, ptrdiff_t size) {

@@ -69,12 +69,14 @@ void Program::finish() {
   check_codes();
   for (const std::unique_ptr<Step>& step : steps_) step->announce(*this);
   slack_ = (slack_ + kBlock - 1) / kBlock * kBlock;
+  find_chains();
   homes_.assign(shapes_.size(), {});
   join_values();
   spread_rings();
   place_values();
   image_floats_ = most_split_ + slack_;
   for (ptrdiff_t size : slot_sizes_) image_floats_ += size + slack_;
+  for (ptrdiff_t size : between_sizes_) image_floats_ += threads_ * (size + 2 * slack_);
   check_size();
   for (auto& [size, lattice] : lattices_) lattice.mark_pixels();
   for (const std::unique_ptr<Step>& step : steps_) step->settle(*this);
@@ -115,6 +117,12 @@ void Program::prepare(Context& context, ptrdiff_t images) const {
   for (Scratch& scratch : context.scratch) {
     scratch.sums.grow(kOutputBlock * 3 * kBlock);
     scratch.widened.grow(kOutputBlock * kMaxTaps + kBlock);
+    scratch.between.resize(between_sizes_.size());
+    scratch.between_slots.clear();
+    for (size_t i = 0; i < between_sizes_.size(); i++) {
+      scratch.between[i].grow(between_sizes_[i] + 2 * slack_);
+      scratch.between_slots.push_back(scratch.between[i].data() + slack_);
+    }
   }
 }
 
@@ -136,7 +144,7 @@ bool Program::run_chunk(Context& context, const float* images, ptrdiff_t count, 
   prepare(context, count);
   const Run run{*this, context, count, domain};
   if (!take_images(run, images)) return false;
-  for (const std::unique_ptr<Step>& step : steps_) step->run(run);
+  for (const Chain& chain : chains_) run_chain(run, chain);
   if (integer_heads_[domain].weight) {
     classify_codes(run, logits);
   } else {

@@ -28,10 +28,12 @@ struct Shape {
 };
 
 struct Scratch {
-  AlignedBuffer fours;          // sums of fours: zeros between uses
-  AlignedBuffer sums, widened;  // widened: the kernels of one input as float32
-  AlignedBuffer kept;           // the used weights of a 1x1 layer
-  ptrdiff_t spread_image = -1;  // of the current step: the one whose words `widened` holds
+  AlignedBuffer fours;                 // sums of fours: zeros between uses
+  AlignedBuffer sums, widened;         // widened: the kernels of one input as float32
+  AlignedBuffer kept;                  // the used weights of a 1x1 layer
+  ptrdiff_t spread_image = -1;         // of the current step: the one whose words `widened` holds
+  std::vector<AlignedBuffer> between;  // values between the steps of a chain
+  std::vector<float*> between_slots;
   std::vector<uint32_t> offsets, start;
 };
 
@@ -85,12 +87,16 @@ struct Run {
   Context& context;
   ptrdiff_t images;
   int domain;
+  float* const* between = nullptr;  // in a chain: the worker's own values
   float* value(int number, ptrdiff_t image) const;
   uint8_t* codes(int number, ptrdiff_t image) const;  // position 0 of the first channel of a coded value
   // Fill the padding above and below the channels of a piece of a coded value.
   void fill_ring(int number, const Piece& piece) const;
-  // Give all padding of one plane the code of zero, after its pixels were written.
+  // Give the padding of one plane the code of zero after its pixels were written: all of it, or that of some rows.
   void fill_padding(int number, ptrdiff_t image, ptrdiff_t channel) const;
+  void fill_padding(int number, ptrdiff_t image, ptrdiff_t channel, ptrdiff_t first_row, ptrdiff_t last_row) const;
+
+  void fill_ends(int number, const Piece& channels, bool above, bool below) const;
 
   // Call work(piece, worker) for all pieces of planes with `blocks` blocks.
   template <class Work>
@@ -124,11 +130,24 @@ class Step {
   // Called when all steps are known: first to tell what padding coded values need, then to prepare runs.
   virtual void announce(Program&) {}
   virtual void settle(Program&) {}
+  // Whether some blocks of the output, in all channels, can be computed from nearby blocks of the first input, which
+  // then has the size of the output.
+  virtual bool works_by_blocks() const { return false; }
+  // How many blocks before and after them are read, once the padding of all values is known.
+  virtual ptrdiff_t reach(const Program&) const { return 0; }
+  virtual void run_blocks(const Run&, const Piece&, int) const {}
   // The weights of a domain that a run reads first, if it is worth fetching them ahead.
   virtual Floats first_weights(int) const { return {}; }
   std::vector<int> inputs;
   int output = 0;
   const Step* next = nullptr;  // in the order of computation
+};
+
+// Consecutive steps that threads run without waiting for each other: each of them computes a band of the last output,
+// and before it what the band needs of the values between the steps. These belong to a worker.
+struct Chain {
+  size_t first, last;
+  std::vector<ptrdiff_t> wider;  // per step: how many blocks more than the band are computed on both sides
 };
 
 // A classifier of codes: weight is [class][feature].
@@ -182,7 +201,8 @@ class Program {
   const Lattice& lattice(int value) const { return *lattice_of_[value]; }  // of a coded value
   int domains() const { return static_cast<int>(heads_.size()); }
   int threads() const { return threads_; }
-  // Floats that the activations of one image take, including split planes.
+  bool is_chained(int value) const { return !chained_.empty() && chained_[value]; }
+  // Floats that the activations of one image take, including split planes and what workers have of their own.
   ptrdiff_t image_floats() const { return image_floats_; }
   int num_values() const { return static_cast<int>(shapes_.size()); }
   int next_value() const { return static_cast<int>(steps_.size()) + 1; }
@@ -202,14 +222,20 @@ class Program {
     int within = -1;              // the value that it is joined into
     ptrdiff_t first_channel = 0;  // within that value
     int slot = -1;
+    int between = -1;                 // or: its number among the values between the steps of its chain
     ptrdiff_t offset = 0, image = 0;  // floats from the start of the slot, and from one image to the next
   };
   friend struct Run;
 
   void check_codes() const;
+  void find_chains();
+  Chain chain_from(size_t first, const std::vector<int>& readers) const;
+  bool continues(size_t step, const std::vector<int>& readers) const;
+  void run_chain(const Run& run, const Chain& chain) const;
   void join_values();
   void spread_rings();
   void place_values();
+  void place_between();
   ptrdiff_t plane(int value) const;  // floats
   void check_size() const;
   int take_slot(std::vector<int>& free, ptrdiff_t size);
@@ -237,9 +263,12 @@ class Program {
   std::vector<std::vector<ptrdiff_t>> copies_;       // recipes
   ptrdiff_t most_copied_ = 0;                        // bytes of the largest copy
   std::vector<SplitValue> splits_;
-  ptrdiff_t most_split_ = 0;  // floats of the largest split value
-  ptrdiff_t kept_ = 0;        // numbers in addition to the model file's
-  ptrdiff_t copied_ = 0;      // numbers of copies that only make runs faster
+  ptrdiff_t most_split_ = 0;              // floats of the largest split value
+  ptrdiff_t kept_ = 0;                    // numbers in addition to the model file's
+  ptrdiff_t copied_ = 0;                  // numbers of copies that only make runs faster
+  std::vector<Chain> chains_;             // all steps, in order; most are alone
+  std::vector<uint8_t> chained_;          // per value: whether its step is in a chain of several
+  std::vector<ptrdiff_t> between_sizes_;  // floats
   ptrdiff_t image_floats_ = 0;
   ptrdiff_t chunk_ = 1;  // images that go through the network together
   mutable std::mutex mutex_;
@@ -249,7 +278,8 @@ class Program {
 // Steps over small planes call these for every channel.
 inline float* Run::value(int number, ptrdiff_t image) const {
   const Program::Home& home = program.homes_[number];
-  return context.slots[home.slot] + home.offset + image * home.image;
+  float* slot = home.between < 0 ? context.slots[home.slot] : between[home.between];
+  return slot + home.offset + image * home.image;
 }
 
 inline uint8_t* Run::codes(int number, ptrdiff_t image) const {

@@ -227,6 +227,33 @@ inline void draw_other_codes(DrawCodes& d, CodedNetwork& net) {
   append(d, net, back);
 }
 
+// A 1x1 convolution, or one by channel with a window that keeps the size.
+inline int draw_link(DrawCodes& d, CodedNetwork& net, int input, bool by_channel, int residual = -1) {
+  CodedOperation o = coded_from(net, CodedKind::convolution, {input});
+  if (by_channel) {
+    const int reach = d.upto(0, 3), across = d.upto(0, 3);
+    o.window = {{2 * reach + 1, 2 * across + 1}, {1, 1}, {reach, across, reach, across}, {1, 1}};
+    o.groups = o.in.channels;
+  } else {
+    o.window = {{1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}};
+    o.out.channels = residual >= 0 ? net.shapes[residual].channels : d.upto(1, 40);
+  }
+  return draw_coded_convolution(d, net, o, residual);
+}
+
+// Steps that threads run in bands: 1x1 layers around layers by channel, with residuals, and sums between them.
+inline void draw_chain(DrawCodes& d, CodedNetwork& net) {
+  int value = static_cast<int>(net.shapes.size()) - 1;
+  for (int blocks = d.upto(1, 3); blocks > 0; blocks--) {
+    const int begin = value;
+    if (d.chance(0.8)) value = draw_link(d, net, value, false);
+    if (d.chance(0.2)) value = draw_coded_affine(d, net, value);
+    value = draw_link(d, net, value, true);
+    if (d.chance(0.2)) value = draw_coded_affine(d, net, value);
+    if (d.chance(0.8)) value = draw_link(d, net, value, false, d.chance(0.5) ? begin : -1);
+  }
+}
+
 // Draw a network; return false if its windows do not fit its images.
 inline bool draw_coded_network(DrawCodes& d, CodedNetwork& net) {
   const bool pool = d.chance(0.15), far = d.chance(0.05), ceil = pool && d.chance(0.3);
@@ -246,6 +273,11 @@ inline bool draw_coded_network(DrawCodes& d, CodedNetwork& net) {
   o.out = {pool ? o.in.channels : groups * channels(), num_windows(o.window, 0, o.in.height, ceil),
            num_windows(o.window, 1, o.in.width, ceil)};
   if (!o.out.height || !o.out.width) return false;
+  const bool chained = d.chance(0.3);
+  if (chained) {  // planes that are large enough for bands
+    o.in = {d.upto(1, 6), d.upto(8, 30), d.upto(8, 30)};
+    o.groups = 1;
+  }
   net.shapes = {o.in};
   net.zeros = {{}};
   CodedOperation quantize = coded_from(net, CodedKind::quantize, {0});
@@ -253,7 +285,9 @@ inline bool draw_coded_network(DrawCodes& d, CodedNetwork& net) {
   for (CodedNumbers& numbers : quantize.domains) numbers.first = saturated ? 1e6f : d.number(80);
   append(d, net, quantize);
   o.domains.resize(kDomains);
-  if (pool) {
+  if (chained) {
+    draw_chain(d, net);
+  } else if (pool) {
     o.largest = d.chance(0.5);
     o.count_pads = d.chance(0.5);
     for (CodedNumbers& numbers : o.domains) {

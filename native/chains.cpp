@@ -1,0 +1,81 @@
+// Chains of steps that threads run on bands of planes of their own.
+//
+// With two threads, most small layers take less time than it takes to wait for the other thread and to read what it has
+// written. A chain waits once for several layers, and reads only its input from other threads. For this, threads
+// compute some blocks at the borders of their bands twice.
+#include <algorithm>
+
+#include "program.hpp"
+
+namespace prunus {
+
+namespace {
+
+constexpr ptrdiff_t kLeastBand = 6;     // blocks; with fewer, threads rather divide the channels
+constexpr ptrdiff_t kMostRepeated = 4;  // a plane has at least so many times the blocks that are computed twice
+
+}  // namespace
+
+// Whether a step can follow the one before it in a chain.
+bool Program::continues(size_t step, const std::vector<int>& readers) const {
+  if (step == 0 || step >= steps_.size()) return false;
+  const Step &before = *steps_[step - 1], &after = *steps_[step];
+  if (!before.works_by_blocks() || !after.works_by_blocks()) return false;
+  return after.inputs[0] == before.output && readers[before.output] == 1 &&
+         lattice_of_[before.output] == lattice_of_[after.output];
+}
+
+// A chain has one step at most that reads more than its own blocks.
+Chain Program::chain_from(size_t first, const std::vector<int>& readers) const {
+  const auto reads_more = [&](size_t step) { return steps_[step]->reach(*this) > 0; };
+  size_t last = first;
+  bool has_reach = steps_[first]->works_by_blocks() && reads_more(first);
+  while (continues(last + 1, readers)) {
+    const size_t next = last + 1;
+    if (has_reach && (reads_more(next) || (continues(next + 1, readers) && reads_more(next + 1)))) break;
+    has_reach = has_reach || reads_more(next);
+    last = next;
+  }
+  Chain chain{first, last, std::vector<ptrdiff_t>(last - first + 1)};
+  for (size_t step = last; step > first; step--)
+    chain.wider[step - 1 - first] = chain.wider[step - first] + steps_[step]->reach(*this);
+  return chain;
+}
+
+void Program::find_chains() {
+  std::vector<int> readers(shapes_.size());
+  readers.back() = 1;  // the classifier
+  for (const std::unique_ptr<Step>& step : steps_)
+    for (int value : step->inputs) readers[value]++;
+  chained_.assign(shapes_.size(), false);
+  for (size_t step = 0; step < steps_.size(); step = chains_.back().last + 1) {
+    Chain chain{step, step, {0}};
+    if (threads_ > 1 && steps_[step]->works_by_blocks()) {
+      const ptrdiff_t blocks = lattice(steps_[step]->output).blocks();
+      Chain longer = chain_from(step, readers);
+      const ptrdiff_t repeated = 2 * (threads_ - 1) * longer.wider[0];
+      if (blocks >= kLeastBand * threads_ && blocks >= kMostRepeated * repeated) chain = std::move(longer);
+    }
+    for (size_t s = chain.first; chain.last > chain.first && s <= chain.last; s++) chained_[steps_[s]->output] = true;
+    chains_.push_back(std::move(chain));
+  }
+}
+
+void Program::run_chain(const Run& run, const Chain& chain) const {
+  if (chain.first == chain.last) return steps_[chain.first]->run(run);
+  const ptrdiff_t blocks = lattice(steps_[chain.last]->output).blocks();
+  const ptrdiff_t bands = run.images < threads_ ? threads_ : 1;
+  run.context.workers.for_each(run.images * bands, [&](ptrdiff_t item, int worker) {
+    Run own = run;
+    own.between = run.context.scratch[worker].between_slots.data();
+    const ptrdiff_t band = item % bands, first = blocks * band / bands, last = blocks * (band + 1) / bands;
+    for (size_t s = chain.first; s <= chain.last; s++) {
+      const ptrdiff_t wider = chain.wider[s - chain.first];
+      const Piece piece{item / bands, std::max<ptrdiff_t>(0, first - wider), std::min(blocks, last + wider), 0,
+                        shapes_[steps_[s]->output].channels};
+      steps_[s]->run_blocks(own, piece, worker);
+    }
+  });
+}
+
+}  // namespace prunus
