@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
 from benchmarks.study_grid import CLASSES, GRID, LOSSES
-from benchmarks.study_judging import NOISE, Difference, Finding, by_sign, decided, paired, points, row
+from benchmarks.study_judging import (
+    NOISE,
+    Difference,
+    Finding,
+    accuracy_of_images,
+    by_sign,
+    decided,
+    paired,
+    points,
+    row,
+)
 from benchmarks.study_results import Runs, StudyRun
 from benchmarks.study_scores import scores
+from prunus.uncertainty import is_noise
 
 NEARLY_ALL = 0.9  # of the kernels
 LITTLE = 0.1  # of the kernels
@@ -39,8 +51,16 @@ def _largest_product(runs: Runs, title: str, names: dict[str, str]) -> Finding:
     found = {loss: row(runs, name)[0] for loss, name in names.items()}
     products = {loss: run.mean_accuracy * run.sparsity for loss, run in found.items()}
     best = max(products, key=lambda loss: products[loss])
+    other = max((loss for loss in products if loss != "union"), key=lambda loss: products[loss])
     cells = [f"{loss} {points(run):.1f} % and {100 * run.sparsity:.1f} %" for loss, run in found.items()]
     figure = f"{title}, accuracy and sparsity: {', '.join(cells)}; the largest product has {best}"
+    lower = other if best == "union" else "union"
+    intervals = {}
+    for loss, run in found.items():
+        low, high = accuracy_of_images(run)
+        intervals[loss] = low * run.sparsity, high * run.sparsity
+    if is_noise(products[best], intervals[best], products[lower], intervals[lower]):
+        return Finding(NOISE, (figure,))
     return decided(best == "union", figure)
 
 
@@ -145,9 +165,17 @@ def frozen_others_share_nothing(runs: Runs) -> Finding:
 
 
 def order_is_similar(runs: Runs, name: str, base: str) -> Finding:
-    """Taking turns by batches, or mixing batches, is about as accurate as a round robin of epochs."""
-    difference = paired(runs, name, base, points)
-    return decided(abs(difference.mean) <= SIMILAR, f"`{name}`: {difference.written()} points")
+    """Taking turns by batches, or mixing batches, is about as accurate as a round robin of epochs: one run of each."""
+    run, other = row(runs, name)[0], row(runs, base)[0]
+    difference = points(run) - points(other)
+    lower, higher = sorted((run, other), key=points)
+    reach = 100 * math.hypot(
+        accuracy_of_images(lower)[1] - lower.mean_accuracy, higher.mean_accuracy - accuracy_of_images(higher)[0]
+    )
+    figure = f"`{name}`: {difference:+.1f} ± {reach:.1f} points, by the number of images"
+    if abs(difference) - reach <= SIMILAR < abs(difference) + reach:
+        return Finding(NOISE, (figure,))
+    return decided(abs(difference) <= SIMILAR, figure)
 
 
 def _range(shares: Sequence[float]) -> str:

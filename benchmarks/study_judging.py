@@ -11,7 +11,7 @@ from typing import Literal
 
 from benchmarks.study_grid import GRID
 from benchmarks.study_results import Runs, StudyRun
-from prunus.uncertainty import seeds_reach
+from prunus.uncertainty import Interval, accuracy_interval, mean_interval, seeds_reach
 
 Verdict = Literal["holds", "does not hold", "cannot be told from noise", "not enough runs"]
 HOLDS: Verdict = "holds"
@@ -173,6 +173,12 @@ def paired(runs: Runs, name: str, other: str, value: Callable[[StudyRun], float]
     """Return the differences of two rows over the seeds that both have."""
     seeds = [seed for found, seed in sorted(runs) if found == name and (other, seed) in runs]
     return Difference(tuple(value(runs[name, seed]) - value(runs[other, seed]) for seed in seeds))
+
+
+def accuracy_of_images(run: StudyRun) -> Interval:
+    """Return the 95 % interval of the mean accuracy by the number of images, as a share."""
+    intervals = {name: accuracy_interval(accuracy, run.images[name]) for name, accuracy in run.accuracies.items()}
+    return mean_interval(run.accuracies, intervals)
 
 
 def points(run: StudyRun) -> float:
