@@ -171,6 +171,27 @@ def test_what_far_cores_make_of_two_threads_is_what_was_measured() -> None:
     assert all("gain_of_two_threads" in missed for run in runs for missed in run["missed"])  # everything else was kept
 
 
+def test_the_speeds_of_the_present_version_are_those_that_were_measured() -> None:
+    found, before = _result("int8_speed_intel"), _result("int8_speed_intel_before")
+    rows = found["networks"]
+    part = TEXT[TEXT.index("The present one lets them") : TEXT.index("On an AMD EPYC of family 25, an earlier")]
+    for name, title in (("wrn28_4", "as fast as ONNX Runtime for wrn28_4"), ("timm/resnet50", "for resnet50")):
+        first, second, third = (f"{row['speed_up']:.2f}" for row in rows[name])
+        assert re.search(rf"{first}, {second} and {third} times {title}", part)
+    small = rows["timm/mobilenetv2_100"][0]
+    assert f"{small['speed_up']:.2f} times for mobilenetv2_100" in part
+    wide = rows["wrn28_4"]
+    gains = [row["gain_of_two_threads"] for row in (*wide[:2], small)]
+    numbers = (*gains, wide[2]["over_float32"])
+    assert re.findall(r"\((\d\.\d{3})\)", part) == [f"{number:.3f}" for number in numbers]
+    assert f"It misses {len(found['missed'])} targets" in part
+    assert max(gains) < 1.6
+    assert wide[2]["over_float32"] < 2.2
+    earlier = before["networks"]["timm/mobilenetv2_100"][0]["gain_of_two_threads"]
+    assert f"two threads were {earlier:.3f} times as fast as one" in part
+    assert earlier < small["gain_of_two_threads"]
+
+
 def test_the_speeds_on_an_older_processor_are_those_that_were_measured() -> None:
     found = _result("int8_speed_zen4")
     assert "(family 25, " in found["machine"]
