@@ -11,8 +11,10 @@ namespace prunus {
 
 namespace {
 
-constexpr ptrdiff_t kLeastBand = 6;     // blocks; with fewer, threads rather divide the channels
-constexpr ptrdiff_t kMostRepeated = 4;  // a plane has at least so many times the blocks that are computed twice
+constexpr ptrdiff_t kLeastBand = 6;  // blocks; with fewer, threads rather divide the channels
+// a plane has at least so many times the blocks that the first step computes twice
+constexpr ptrdiff_t kMostRepeated = 4;
+constexpr ptrdiff_t kMostBetween = ptrdiff_t{1} << 23;  // floats of the largest value between steps, for all workers
 
 }  // namespace
 
@@ -54,7 +56,11 @@ void Program::find_chains() {
       const ptrdiff_t blocks = lattice(steps_[step]->output).blocks();
       Chain longer = chain_from(step, readers);
       const ptrdiff_t repeated = 2 * (threads_ - 1) * longer.wider[0];
-      if (blocks >= kLeastBand * threads_ && blocks >= kMostRepeated * repeated) chain = std::move(longer);
+      ptrdiff_t largest = 0;
+      for (size_t s = longer.first; s < longer.last; s++)
+        largest = std::max(largest, shapes_[steps_[s]->output].channels * plane(steps_[s]->output));
+      if (blocks >= kLeastBand * threads_ && blocks >= kMostRepeated * repeated && largest <= kMostBetween / threads_)
+        chain = std::move(longer);
     }
     for (size_t s = chain.first; chain.last > chain.first && s <= chain.last; s++) chained_[steps_[s]->output] = true;
     chains_.push_back(std::move(chain));
@@ -64,7 +70,7 @@ void Program::find_chains() {
 void Program::run_chain(const Run& run, const Chain& chain) const {
   if (chain.first == chain.last) return steps_[chain.first]->run(run);
   const ptrdiff_t blocks = lattice(steps_[chain.last]->output).blocks();
-  const ptrdiff_t bands = run.images < threads_ ? threads_ : 1;
+  const ptrdiff_t bands = run.images % threads_ ? threads_ : 1;
   run.context.workers.for_each(run.images * bands, [&](ptrdiff_t item, int worker) {
     Run own = run;
     own.between = run.context.scratch[worker].between_slots.data();

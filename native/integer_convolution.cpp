@@ -25,9 +25,14 @@ IntegerConvolution::IntegerConvolution(const IntegerLayer& layer, const Program&
     throw std::invalid_argument("the sums of a convolution may not fit 32 bits");
 }
 
+void IntegerConvolution::expect_domains() const {
+  for (const Domain& domain : domains_)
+    if (!domain.multipliers) throw std::invalid_argument("a convolution lacks the numbers of a domain");
+}
+
 void IntegerConvolution::settle(Program& program) {
+  expect_domains();
   for (int domain = 0; domain < program.domains(); domain++) {
-    if (!domains_[domain].multipliers) throw std::invalid_argument("a convolution lacks the numbers of a domain");
     if (domains_[domain].zero != program.zero(inputs[0], domain))
       throw std::invalid_argument("a convolution and its input differ in the code of zero");
   }

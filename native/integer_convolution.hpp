@@ -41,6 +41,7 @@ class IntegerConvolution : public Step {
 
  protected:
   virtual void prepare_runs(Program& program) = 0;
+  void expect_domains() const;  // throws if the numbers of one are missing
 
   // Starts at output 0.
   Finish finish(const Run& run, ptrdiff_t image) const;

@@ -19,6 +19,7 @@ void IntegerDepthwiseConvolution::prepare_runs(Program& program) {
 }
 
 void IntegerDepthwiseConvolution::run(const Run& run) const {
+  windows_.prepare(run, inputs[0]);
   const auto work = [&](const Piece& piece, int worker) { run_blocks(run, piece, worker); };
   run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, 1, kCodes);
 }
@@ -26,7 +27,9 @@ void IntegerDepthwiseConvolution::run(const Run& run) const {
 void IntegerDepthwiseConvolution::run_blocks(const Run& run, const Piece& piece, int worker) const {
   const Bits used = domains_[run.domain].used;
   const Finish all = finish(run, piece.image);
-  const uint8_t* input = windows_.in_place() ? run.codes(inputs[0], piece.image) : nullptr;
+  const uint8_t* input = windows_.by_channel() ? nullptr : windows_.prepared(run, inputs[0], piece.image, worker);
+  ptrdiff_t copied = -1;  // the channel in the worker's copy
+  const uint8_t* copy = nullptr;
   const ptrdiff_t bytes = run.program.threads() > 1 ? (piece.last_block - piece.first_block) * kBlock : 0;
   for (int o = piece.first_channel; o < piece.last_channel; o++) {
     IntegerDepthwise j{};
@@ -38,11 +41,14 @@ void IntegerDepthwiseConvolution::run_blocks(const Run& run, const Piece& piece,
       j.words.count = 0;
     }
     const ptrdiff_t channel = o / layer_.group_outputs();
-    j.input =
-        input ? input + channel * windows_.channel() : windows_.copied_channel(run, inputs[0], piece, channel, worker);
+    if (windows_.by_channel() && j.words.count && channel != copied) {
+      copy = windows_.copied_channel(run, inputs[0], piece, channel, worker);
+      copied = channel;
+    }
+    j.input = input ? input + channel * windows_.channel() : copy;
     j.finish = all;
     j.finish.start_at(o);
-    if (bytes && o + kOutputsAhead < piece.last_channel) {  // another core may have read what was there
+    if (bytes && o + kOutputsAhead < piece.last_channel) {  // take lines that another core may have
       const uint8_t* later = j.finish.output + kOutputsAhead * j.finish.plane + piece.first_block * kBlock;
       for (ptrdiff_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(later + i, 1);
     }

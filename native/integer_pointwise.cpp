@@ -21,10 +21,19 @@ void copy_every_nth(const uint8_t* from, ptrdiff_t step, ptrdiff_t count, uint8_
 
 }  // namespace
 
-void IntegerPointwiseConvolution::prepare_runs(Program& program) {
+void IntegerPointwiseConvolution::announce(Program& program) {
+  expect_domains();
   InputWords::Layer layer{layer_.inputs, layer_.outputs, layer_.groups, kernels_.group, layer_.kept, {}};
   for (const Domain& domain : domains_) layer.used.push_back(domain.used);
   words_.emplace(layer);
+  for (int domain = 0; domain < program.domains(); domain++) {
+    const ptrdiff_t numbers = num_words(domain) * 3 / 2 + layer_.outputs;
+    has_room_.push_back(program.reserve_copies(numbers, Program::kMostCopied));
+    makes_lists_ = makes_lists_ || !has_room_.back();
+  }
+}
+
+void IntegerPointwiseConvolution::prepare_runs(Program& program) {
   for (ptrdiff_t word = 0; word < words_->count(); word++)
     for (ptrdiff_t g = 0; g < kMaxGroup; g++) {  // a missing input repeats another and has a weight of 0
       const ptrdiff_t input = words_->first[word] + g;
@@ -42,8 +51,7 @@ void IntegerPointwiseConvolution::prepare_runs(Program& program) {
   }
   lists_.resize(domains_.size());
   for (int domain = 0; domain < program.domains(); domain++)
-    if (program.reserve_copies(num_words(domain) * 3 / 2 + layer_.outputs, Program::kMostCopied))
-      lists_[domain] = make_lists(domain, division.unit);
+    if (has_room_[domain]) lists_[domain] = make_lists(domain, division.unit);
 }
 
 // Call visit(output, word, weights) for every word of inputs that the domain uses, by output.
@@ -142,9 +150,7 @@ void IntegerPointwiseConvolution::run(const Run& run) const {
 }
 
 void IntegerPointwiseConvolution::run_blocks(const Run& run, const Piece& piece, int worker) const {
-  const Lists& kept = lists_[run.domain];
-  if (kept.blocks) return compute(run, piece, kept, true, worker);
-  compute(run, piece, make_lists(run.domain, layer_.outputs), true, worker);
+  compute(run, piece, lists_[run.domain], true, worker);
 }
 
 void IntegerPointwiseConvolution::compute(const Run& run, const Piece& piece, const Lists& lists, bool by_tile,

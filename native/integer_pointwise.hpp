@@ -12,7 +12,8 @@ class IntegerPointwiseConvolution : public IntegerConvolution {
   using IntegerConvolution::IntegerConvolution;
   const char* path(int) const override { return "integer pointwise"; }
   void run(const Run& run) const override;
-  bool works_by_blocks() const override { return !is_strided(); }
+  void announce(Program& program) override;
+  bool works_by_blocks() const override { return !is_strided() && !makes_lists_; }
   void run_blocks(const Run& run, const Piece& piece, int worker) const override;
 
  private:
@@ -49,6 +50,8 @@ class IntegerPointwiseConvolution : public IntegerConvolution {
   std::optional<InputWords> words_;
   std::vector<ptrdiff_t> offsets_;  // [word][kMaxGroup]: of the planes of its inputs
   std::vector<Lists> lists_;        // per domain; without blocks if there was no room, and then made for each run
+  std::vector<bool> has_room_;      // per domain
+  bool makes_lists_ = false;        // for runs of some domain
   ptrdiff_t row_ = 0;               // bytes from one word of inputs to the next
   int copy_ = -1;                   // the number of the interleaved input in the program, if it is ever needed
 };

@@ -11,6 +11,7 @@ namespace {
 constexpr ptrdiff_t kMostTaps = ptrdiff_t{1} << 16;  // far above any real window
 constexpr ptrdiff_t kMostSpread = 1 << 18;           // bytes: what may stay in the L2 cache beside the rest
 constexpr ptrdiff_t kRowsCopied = 4;                 // that a thread copies
+constexpr ptrdiff_t kMostRowsCopied = 16;            // per row of outputs: threads share copies of taller windows
 constexpr ptrdiff_t kFewChannels = 4;                // per thread: with fewer, threads share the rows
 constexpr double kMostOfAChannel = 1ull << 30;       // bytes; far above any real image
 
@@ -21,7 +22,6 @@ IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const
     : spec_(spec),
       input_(input),
       output_(output),
-      by_channel_(by_channel),
       group_(kernels.group),
       step_(spec.stride[1] == 2 ? 2 : 1),
       across_(spec.stride[1] / step_),
@@ -46,6 +46,7 @@ IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const
     columns_ = {std::min(columns_.first, tap.right), std::max(columns_.last, tap.right)};
   }
   group_taps(group_);
+  by_channel_ = by_channel && rows_.count() <= kMostRowsCopied && !in_place();
   if (by_channel || !can_spread()) spread_ = nullptr;
 }
 
@@ -142,14 +143,14 @@ void IntegerWindows::settle_copy(Program& program, int input, const Lattice& lat
   if (static_cast<double>(copied_rows()) * copied_row_ * phases > kMostOfAChannel)
     throw std::length_error("the window and the image are too large together");
   copied_phase_ = copied_rows() * copied_row_;
-  channel_ = ((phases * copied_phase_ / kBlock + 1) | 1) * kBlock + kBlock;  // the last row is written past its end
+  channel_ = ((phases * copied_phase_ / kBlock + 1) | 1) * kBlock + kBlock;  // the last row may be written past its end
   std::vector<ptrdiff_t> offsets;
   for (const Tap& tap : taps_) {
     const ptrdiff_t index = std::lower_bound(phases_.begin(), phases_.end(), tap.phase) - phases_.begin();
     offsets.push_back(index * copied_phase_ + (tap.down - rows_.first) * copied_row_ + tap.right - columns_.first);
   }
   set_offsets(offsets);
-  if (by_channel_) return;
+  if (by_channel_) return program.need_scratch(channel_ + CopyRoom::kMargin);
   std::vector<ptrdiff_t> recipe{0,           input,         spec_.stride[0], across_,
                                 copied_row_, copied_phase_, rows_.first,     columns_.first};
   recipe.insert(recipe.end(), phases_.begin(), phases_.end());
@@ -190,7 +191,7 @@ const uint8_t* IntegerWindows::copied_channel(const Run& run, int input, const P
   const Lattice& lattice = run.program.lattice(input);
   const uint8_t* plane = run.codes(input, piece.image) + channel * lattice.plane();
   AlignedBuffer& room = run.context.scratch[worker].widened;
-  room.grow(channel_ / static_cast<ptrdiff_t>(sizeof(float)));
+  room.grow((channel_ + CopyRoom::kMargin) / static_cast<ptrdiff_t>(sizeof(float)));
   uint8_t* copy = reinterpret_cast<uint8_t*>(room.data());
   const ptrdiff_t spacing = copied_row_ / step_;
   const Range rows{

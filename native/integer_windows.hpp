@@ -36,9 +36,11 @@ class IntegerWindows {
   void settle(Program& program, int input, int output);
   // Copy the input of all images if necessary.
   void prepare(const Run& run, int input) const;
-  // Whether windows read the input where it lies, and then how many blocks before and after an output's.
+  // Whether windows read the input where it lies.
   bool in_place() const;
+  // How many blocks before and after those of an output they then read.
   ptrdiff_t reach(const Lattice& lattice) const;
+  bool by_channel() const { return by_channel_; }
   // The first channel of a prepared image, and the bytes from one channel to the next.
   const uint8_t* prepared(const Run& run, int input, ptrdiff_t image, int worker) const;
   // A worker's copy of one channel, with what the outputs of some blocks read of it.
@@ -76,7 +78,7 @@ class IntegerWindows {
 
   WindowSpec spec_;
   Shape input_, output_;
-  bool by_channel_;
+  bool by_channel_ = false;  // each thread copies the channels that it reads
   int group_;
   int step_;                     // bytes between the reads of neighbouring positions
   int across_;                   // the stride across that phases take care of

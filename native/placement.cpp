@@ -150,11 +150,12 @@ void Program::place_values() {
   }
 }
 
-// What lies between the steps of a chain is stored once for each worker.
+// What lies between the steps of a chain is stored once for each worker, in turns in two places: only the next step
+// reads it.
 void Program::place_between() {
   for (const Chain& chain : chains_)
     for (size_t s = chain.first; s < chain.last; s++) {
-      const int value = steps_[s]->output, number = static_cast<int>(s - chain.first);
+      const int value = steps_[s]->output, number = static_cast<int>((s - chain.first) % 2);
       homes_[value].between = number;
       if (between_sizes_.size() <= static_cast<size_t>(number)) between_sizes_.push_back(0);
       between_sizes_[number] = std::max(between_sizes_[number], shapes_[value].channels * plane(value));

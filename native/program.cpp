@@ -76,17 +76,18 @@ void Program::finish() {
   place_values();
   image_floats_ = most_split_ + slack_;
   for (ptrdiff_t size : slot_sizes_) image_floats_ += size + slack_;
-  for (ptrdiff_t size : between_sizes_) image_floats_ += threads_ * (size + 2 * slack_);
+  for (ptrdiff_t size : between_sizes_) worker_floats_ += threads_ * (size + 2 * slack_);
   check_size();
   for (auto& [size, lattice] : lattices_) lattice.mark_pixels();
   for (const std::unique_ptr<Step>& step : steps_) step->settle(*this);
   image_floats_ += most_copied_ / static_cast<ptrdiff_t>(sizeof(float));
+  worker_floats_ += threads_ * (scratch_bytes_ / static_cast<ptrdiff_t>(sizeof(float)));
   check_size();
-  chunk_ = std::max<ptrdiff_t>(1, std::min(kMostImages, kMostFloats / image_floats_));
+  chunk_ = std::max<ptrdiff_t>(1, std::min(kMostImages, (kMostFloats - worker_floats_) / image_floats_));
 }
 
 void Program::check_size() const {
-  if (image_floats_ > kMostOfAnImage) throw std::length_error("one image would take more than a gigabyte");
+  if (image_floats() > kMostOfAnImage) throw std::length_error("one image would take more than a gigabyte");
 }
 
 std::unique_ptr<Context> Program::take_context() const {

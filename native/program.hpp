@@ -29,7 +29,7 @@ struct Shape {
 
 struct Scratch {
   AlignedBuffer fours;                 // sums of fours: zeros between uses
-  AlignedBuffer sums, widened;         // widened: the kernels of one input as float32
+  AlignedBuffer sums, widened;         // widened: what a step makes of its input or kernels, just before it uses them
   AlignedBuffer kept;                  // the used weights of a 1x1 layer
   ptrdiff_t spread_image = -1;         // of the current step: the one whose words `widened` holds
   std::vector<AlignedBuffer> between;  // values between the steps of a chain
@@ -54,6 +54,8 @@ struct SplitRoom {
 
 // A copy of a coded value as some steps read it; equal recipes make equal copies.
 struct CopyRoom {
+  static constexpr ptrdiff_t kMargin = 256;  // bytes that may be read before and after a copy
+
   AlignedBuffer room;
   int holds = -1;  // the number of the copy in `room`
 
@@ -62,9 +64,6 @@ struct CopyRoom {
     room.grow((bytes + 2 * kMargin) / static_cast<ptrdiff_t>(sizeof(float)) + 1);
     return data();
   }
-
- private:
-  static constexpr ptrdiff_t kMargin = 256;  // bytes that may be read before and after the copy
 };
 
 // The memory and the threads of one run.
@@ -96,6 +95,7 @@ struct Run {
   void fill_padding(int number, ptrdiff_t image, ptrdiff_t channel) const;
   void fill_padding(int number, ptrdiff_t image, ptrdiff_t channel, ptrdiff_t first_row, ptrdiff_t last_row) const;
 
+  // Fill the padding above or below some channels of an image; the blocks of the piece do not count.
   void fill_ends(int number, const Piece& channels, bool above, bool below) const;
 
   // Call work(piece, worker) for all pieces of planes with `blocks` blocks.
@@ -131,7 +131,8 @@ class Step {
   virtual void announce(Program&) {}
   virtual void settle(Program&) {}
   // Whether some blocks of the output, in all channels, can be computed from nearby blocks of the first input, which
-  // then has the size of the output.
+  // then has the size of the output. Such a step uses only its inputs and the scratch memory of its worker: it may be
+  // in a chain, where nothing is prepared for all threads.
   virtual bool works_by_blocks() const { return false; }
   // How many blocks before and after them are read, once the padding of all values is known.
   virtual ptrdiff_t reach(const Program&) const { return 0; }
@@ -174,6 +175,8 @@ class Program {
   void need_side(int value, ptrdiff_t columns);
   // Return the number of a copy that takes `bytes` bytes per image; equal recipes share a number.
   int add_copy(const std::vector<ptrdiff_t>& recipe, ptrdiff_t bytes);
+  // Require scratch memory for each worker.
+  void need_scratch(ptrdiff_t bytes) { scratch_bytes_ = bytes > scratch_bytes_ ? bytes : scratch_bytes_; }
   // Require `floats` readable floats before and after every slot.
   void need_slack(ptrdiff_t floats) { slack_ = floats > slack_ ? floats : slack_; }
   // Return the number of a split value that takes `floats` floats per image; equal ones share a number.
@@ -201,9 +204,10 @@ class Program {
   const Lattice& lattice(int value) const { return *lattice_of_[value]; }  // of a coded value
   int domains() const { return static_cast<int>(heads_.size()); }
   int threads() const { return threads_; }
+  // Whether the step that makes a value runs in a chain of several.
   bool is_chained(int value) const { return !chained_.empty() && chained_[value]; }
   // Floats that the activations of one image take, including split planes and what workers have of their own.
-  ptrdiff_t image_floats() const { return image_floats_; }
+  ptrdiff_t image_floats() const { return image_floats_ + worker_floats_; }
   int num_values() const { return static_cast<int>(shapes_.size()); }
   int next_value() const { return static_cast<int>(steps_.size()) + 1; }
   ptrdiff_t slack() const { return slack_; }
@@ -269,8 +273,10 @@ class Program {
   std::vector<Chain> chains_;             // all steps, in order; most are alone
   std::vector<uint8_t> chained_;          // per value: whether its step is in a chain of several
   std::vector<ptrdiff_t> between_sizes_;  // floats
+  ptrdiff_t scratch_bytes_ = 0;           // of a worker, as far as steps ask for it
   ptrdiff_t image_floats_ = 0;
-  ptrdiff_t chunk_ = 1;  // images that go through the network together
+  ptrdiff_t worker_floats_ = 0;  // of all workers, for any number of images
+  ptrdiff_t chunk_ = 1;          // images that go through the network together
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> idle_;
 };

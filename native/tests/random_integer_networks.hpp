@@ -227,6 +227,18 @@ inline void draw_other_codes(DrawCodes& d, CodedNetwork& net) {
   append(d, net, back);
 }
 
+// A convolution by channel whose windows go down and across by two, as the first layer too: each thread copies rows.
+inline int draw_strided(DrawCodes& d, CodedNetwork& net, int input) {
+  CodedOperation o = coded_from(net, CodedKind::convolution, {input});
+  const int side = d.upto(1, 3), pad = d.upto(0, side / 2);
+  o.window = {{side, side}, {2, d.upto(1, 2)}, {pad, pad, pad, pad}, {1, 1}};
+  o.groups = o.in.channels;
+  o.out.channels = o.in.channels * (d.chance(0.3) ? 2 : 1);
+  for (int axis = 0; axis < 2; axis++)
+    (axis ? o.out.width : o.out.height) = num_windows(o.window, axis, axis ? o.in.width : o.in.height, false);
+  return o.out.height && o.out.width ? draw_coded_convolution(d, net, o, -1) : input;
+}
+
 // A 1x1 convolution, or one by channel with a window that keeps the size.
 inline int draw_link(DrawCodes& d, CodedNetwork& net, int input, bool by_channel, int residual = -1) {
   CodedOperation o = coded_from(net, CodedKind::convolution, {input});
@@ -244,6 +256,7 @@ inline int draw_link(DrawCodes& d, CodedNetwork& net, int input, bool by_channel
 // Steps that threads run in bands: 1x1 layers around layers by channel, with residuals, and sums between them.
 inline void draw_chain(DrawCodes& d, CodedNetwork& net) {
   int value = static_cast<int>(net.shapes.size()) - 1;
+  if (d.chance(0.4)) value = draw_strided(d, net, value);
   for (int blocks = d.upto(1, 3); blocks > 0; blocks--) {
     const int begin = value;
     if (d.chance(0.8)) value = draw_link(d, net, value, false);
@@ -275,7 +288,7 @@ inline bool draw_coded_network(DrawCodes& d, CodedNetwork& net) {
   if (!o.out.height || !o.out.width) return false;
   const bool chained = d.chance(0.3);
   if (chained) {  // planes that are large enough for bands
-    o.in = {d.upto(1, 6), d.upto(8, 30), d.upto(8, 30)};
+    o.in = {d.upto(1, 6), d.upto(8, d.chance(0.1) ? 110 : 30), d.upto(8, d.chance(0.1) ? 110 : 30)};
     o.groups = 1;
   }
   net.shapes = {o.in};
