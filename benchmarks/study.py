@@ -110,6 +110,8 @@ def seconds_per_epoch(run: StudyRun) -> float:
 
 def find_domains(data: Path) -> list[str]:
     """Return the domains of a folder, in order."""
+    if not data.is_dir():
+        raise SystemExit(f"there is no folder {data}; name the folder of the zip files or class folders")
     found = sorted(path for path in data.iterdir() if path.suffix == ".zip" or path.is_dir())
     if not found:
         raise SystemExit(f"{data} holds no domains; name the folder of the zip files or class folders")
@@ -195,6 +197,8 @@ def main(arguments: list[str] | None = None) -> None:
         return
     refuse_stale(differences, study.results)
     chosen = share_of(chosen, study.results, *options.part)
+    if not chosen:
+        print(f"all of these runs are finished; --out FOLDER trains them again ({study.results} holds their results)")
     known = [seconds_per_epoch(run) for run in stored.values()]
     per_epoch = statistics.median(known) if known else 0.0
     for number, (name, seed) in enumerate(chosen, 1):

@@ -12,6 +12,7 @@ from benchmarks.study_results import Runs, StudyRun
 OURS = ("exact-0.25", "exact-0.125", "exact-0.0625")
 # title -> (row, the row that it is compared with)
 COMPARISONS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "The union loss against BA²": [(f"union-{beta:g}", f"ba2-{beta:g}") for beta in (0.75, 0.5, 0.25)],
     "Three times as many epochs": [("ba2-0.25-long", "ba2-0.25"), ("union-0.25-long", "union-0.25")],
     "The source domain left to the unpruned backbone": [
         ("union-0.25-source_apart", "union-0.25"),

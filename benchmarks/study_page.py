@@ -93,7 +93,9 @@ def rows(runs: Runs, study: Study) -> str:
         if row(runs, name)
     ]
     titles = "|".join(title for _, columns in scored for title in columns)
-    return _table(f"row|split|seeds|accuracy (%)|union|sparsity|MACs|Params|MB|{titles}|seconds", lines, left=2)
+    return _table(
+        f"row|split|seeds|accuracy (%)|union|sparsity|MACs|Params|most used|kept|MB|{titles}|seconds", lines, left=2
+    )
 
 
 def _line(name: str, found: Sequence[StudyRun], scored: Sequence[str]) -> str:
@@ -109,6 +111,8 @@ def _line(name: str, found: Sequence[StudyRun], scored: Sequence[str]) -> str:
                 *((run.union, run.sparsity, run.macs_ratio, run.params_ratio) for run in found), strict=True
             )
         ),
+        f"{max(max(run.usage.values()) for run in found):.3f}",
+        _kept(found),
         f"{statistics.fmean(run.stored_bytes for run in found) / 1e6:.2f}",
         *scored,
         f"{statistics.fmean(run.seconds for run in found):.0f}",
@@ -124,9 +128,16 @@ def _score_cells(
     return [_score([getattr(score, key) for score in of_row], digits) for key, digits in columns.values()]
 
 
-def _score(values: Iterable[float | None], digits: int) -> str:
+def _kept(found: Sequence[StudyRun]) -> str:
+    """Say whether every seed kept its budget; nothing if there is none."""
+    known = [run.budget_kept for run in found if run.budget_kept is not None]
+    return ("yes" if all(known) else "no") if known else ""
+
+
+def _score(values: Iterable[float | None], digits: int = 0) -> str:
     known = [value for value in values if value is not None]
-    return f"{statistics.fmean(known):.{digits}f}" if known else ""
+    spread = f" ± {statistics.stdev(known):.{digits}f}" if len(known) > 1 else ""
+    return f"{statistics.fmean(known):.{digits}f}{spread}" if known else ""
 
 
 def domains(runs: Runs, study: Study) -> str:

@@ -147,6 +147,7 @@ def test_a_tiny_study_is_trained_once_and_continued(
     before = (out / run.file).stat().st_mtime_ns
     study.main(command)
     assert (out / run.file).stat().st_mtime_ns == before
+    assert "all of these runs are finished; --out FOLDER trains them again" in capsys.readouterr().out
     assert json.loads(written)["recipe"]["training"]["strategy"] == "round_robin"
 
 
