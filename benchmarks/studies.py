@@ -60,7 +60,7 @@ NINE = Study(
     small=3,
     source=SOURCE,
 )
-# bfloat16 as on a GPU: processors with AMX are much faster with it
+# bfloat16 as on a GPU: processors with AMX are faster with it
 ON_A_CPU: Mapping[str, float | str] = {"batch_size": 32, "precision": "bfloat16"}
 DEMO = Study(
     name="demo",
