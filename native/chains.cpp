@@ -1,8 +1,9 @@
-// Chains of steps that threads run on bands of planes of their own.
+// Chains of steps that threads run on bands of planes, or on channels, of their own.
 //
 // With two threads, most small layers take less time than it takes to wait for the other thread and to read what it has
 // written. A chain waits once for several layers, and reads only its input from other threads. For this, threads
-// compute some blocks at the borders of their bands twice.
+// compute some blocks at the borders of their bands twice. If planes are too small for bands, a layer that threads
+// divide by channels and those that work by channel are a chain.
 #include <algorithm>
 
 #include "program.hpp"
@@ -44,6 +45,19 @@ Chain Program::chain_from(size_t first, const std::vector<int>& readers) const {
   return chain;
 }
 
+// A chain whose first step divides the channels, if it does.
+Chain Program::chain_of_channels(size_t first) const {
+  Chain chain{first, first, {0}, steps_[first]->channels_apart(*this)};
+  if (chain.channels == 0) return chain;
+  for (size_t next = first + 1; next < steps_.size(); next++) {
+    const Step& step = *steps_[next];
+    const bool follows = step.works_by_channels() && step.inputs[0] == steps_[next - 1]->output;
+    if (!follows || shapes_[step.output].channels != shapes_[step.inputs[0]].channels) break;
+    chain.last = next;
+  }
+  return chain;
+}
+
 void Program::find_chains() {
   std::vector<int> readers(shapes_.size());
   readers.back() = 1;  // the classifier
@@ -63,12 +77,31 @@ void Program::find_chains() {
         chain = std::move(longer);
     }
     for (size_t s = chain.first; chain.last > chain.first && s <= chain.last; s++) chained_[steps_[s]->output] = true;
+    if (threads_ > 1 && chain.first == chain.last) chain = chain_of_channels(step);
     chains_.push_back(std::move(chain));
   }
 }
 
 void Program::run_chain(const Run& run, const Chain& chain) const {
   if (chain.first == chain.last) return steps_[chain.first]->run(run);
+  if (chain.channels) {
+    run_channels(run, chain);
+  } else {
+    run_bands(run, chain);
+  }
+}
+
+void Program::run_channels(const Run& run, const Chain& chain) const {
+  const int channels = shapes_[steps_[chain.first]->output].channels;
+  const ptrdiff_t parts = (channels + chain.channels - 1) / chain.channels;
+  run.context.workers.for_each(run.images * parts, [&](ptrdiff_t item, int worker) {
+    const int first = static_cast<int>(item % parts) * chain.channels, last = std::min(channels, first + chain.channels);
+    for (size_t s = chain.first; s <= chain.last; s++)
+      steps_[s]->run_blocks(run, {item / parts, 0, lattice(steps_[s]->output).blocks(), first, last}, worker);
+  });
+}
+
+void Program::run_bands(const Run& run, const Chain& chain) const {
   const ptrdiff_t blocks = lattice(steps_[chain.last]->output).blocks();
   const ptrdiff_t bands = run.images % threads_ ? threads_ : 1;
   run.context.workers.for_each(run.images * bands, [&](ptrdiff_t item, int worker) {

@@ -4,8 +4,8 @@ namespace prunus {
 
 namespace {
 
-constexpr ptrdiff_t kLineBytes = 64;  // bytes of a cache line
-constexpr int kOutputsAhead = 8;      // channels to ask for ahead
+constexpr ptrdiff_t kFewCopied = 64;  // blocks: smaller planes that are copied first are not divided
+constexpr int kOutputsAhead = 8;  // channels that are asked for ahead
 
 }  // namespace
 
@@ -21,13 +21,14 @@ void IntegerDepthwiseConvolution::prepare_runs(Program& program) {
 void IntegerDepthwiseConvolution::run(const Run& run) const {
   windows_.prepare(run, inputs[0]);
   const auto work = [&](const Piece& piece, int worker) { run_blocks(run, piece, worker); };
-  run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, 1, kCodes);
+  const ptrdiff_t blocks = run.program.lattice(output).blocks();
+  run.for_each_piece(blocks, layer_.outputs, work, 1, windows_.by_channel() ? Grain{blocks, kFewCopied} : kCodes);
 }
 
 void IntegerDepthwiseConvolution::run_blocks(const Run& run, const Piece& piece, int worker) const {
   const Bits used = domains_[run.domain].used;
   const Finish all = finish(run, piece.image);
-  const uint8_t* input = windows_.by_channel() ? nullptr : windows_.prepared(run, inputs[0], piece.image, worker);
+  const uint8_t* input = windows_.by_channel() ? nullptr : windows_.prepared(run, inputs[0], piece, worker);
   ptrdiff_t copied = -1;  // the channel in the worker's copy
   const uint8_t* copy = nullptr;
   const ptrdiff_t bytes = run.program.threads() > 1 ? (piece.last_block - piece.first_block) * kBlock : 0;
@@ -48,9 +49,10 @@ void IntegerDepthwiseConvolution::run_blocks(const Run& run, const Piece& piece,
     j.input = input ? input + channel * windows_.channel() : copy;
     j.finish = all;
     j.finish.start_at(o);
-    if (bytes && o + kOutputsAhead < piece.last_channel) {  // take lines that another core may have
-      const uint8_t* later = j.finish.output + kOutputsAhead * j.finish.plane + piece.first_block * kBlock;
-      for (ptrdiff_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(later + i, 1);
+    if (bytes && o + kOutputsAhead < piece.last_channel) {
+      fetch_to_write(j.finish.output + kOutputsAhead * j.finish.plane + piece.first_block * kBlock, bytes);
+      if (windows_.by_channel())
+        windows_.fetch_channel(run, inputs[0], piece, (o + kOutputsAhead) / layer_.group_outputs());
     }
     kernels_.depthwise(j, piece.first_block, piece.last_block);
   }

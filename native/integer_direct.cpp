@@ -53,19 +53,19 @@ void IntegerDirectConvolution::run(const Run& run) const {
   const int block = lists_->layout().block;
   const auto work = [&](const Piece& piece, int worker) {
     for (int first = piece.first_channel; first < piece.last_channel; first += block)
-      kernels_.direct(job(run, piece.image, first, worker), piece.first_block, piece.last_block);
+      kernels_.direct(job(run, piece, first, worker), piece.first_block, piece.last_block);
     run.fill_ring(output, piece);
   };
   run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, block, {tile_, kFewBlocks});
 }
 
-// Return the kernel's arguments for one image and one block of outputs.
-IntegerDirect IntegerDirectConvolution::job(const Run& run, ptrdiff_t image, int first, int worker) const {
+// Return the kernel's arguments for the blocks of a piece and one block of outputs.
+IntegerDirect IntegerDirectConvolution::job(const Run& run, const Piece& piece, int first, int worker) const {
   const ptrdiff_t block = first / lists_->layout().block;
   AlignedBuffer& sums = run.context.scratch[worker].sums;
   IntegerDirect j{};
   j.words = windows_.reads();
-  j.input = windows_.prepared(run, inputs[0], image, worker);
+  j.input = windows_.prepared(run, inputs[0], piece, worker);
   j.channel = windows_.channel();
   j.inputs = layer_.inputs;
   j.union_start = lists_->kernels(block);
@@ -75,7 +75,7 @@ IntegerDirect IntegerDirectConvolution::job(const Run& run, ptrdiff_t image, int
   j.first_sums = first_sums(run.domain) ? first_sums(run.domain) + first : nullptr;
   j.outputs = std::min(lists_->layout().block, layer_.outputs - first);
   j.tile = tile_;
-  j.finish = finish(run, image);
+  j.finish = finish(run, piece.image);
   j.finish.start_at(first);
   sums.grow(static_cast<ptrdiff_t>(j.outputs) * tile_ * kBlock);
   j.sums = reinterpret_cast<int32_t*>(sums.data());

@@ -18,7 +18,7 @@ class IntegerDirectConvolution : public IntegerConvolution {
 
  private:
   void prepare_runs(Program& program) override;
-  IntegerDirect job(const Run& run, ptrdiff_t image, int first, int worker) const;
+  IntegerDirect job(const Run& run, const Piece& piece, int first, int worker) const;
 
   IntegerWindows windows_;
   std::optional<KernelLists> lists_;

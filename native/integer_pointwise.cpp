@@ -7,6 +7,7 @@ namespace prunus {
 
 namespace {
 
+constexpr ptrdiff_t kLargePlane = 64;        // blocks: threads divide larger planes in any case
 constexpr ptrdiff_t kFewWords = 8;           // shorter lists are not worth their overhead
 constexpr int kPartsPerThread = 8;           // of outputs: threads that finish early take over some of the others'
 constexpr ptrdiff_t kFewInterleaved = 2048;  // words times blocks: less is interleaved by every thread for itself
@@ -132,10 +133,17 @@ IntegerPointwiseConvolution::Lists IntegerPointwiseConvolution::make_lists(int d
 IntegerPointwiseConvolution::Division IntegerPointwiseConvolution::division(const Program& program) const {
   const int threads = program.threads();
   const ptrdiff_t blocks = program.lattice(output).blocks();
-  const bool by_plane = threads == 1 || blocks > kCodes.few || program.is_chained(output);
+  // otherwise every thread reads all of the input, or all of the weights
+  const bool is_large = blocks > kLargePlane || layer_.inputs * blocks * kBlock > num_kept_;
+  const bool by_plane = threads == 1 || (blocks > kCodes.few && is_large) || program.is_chained(output);
   const bool by_tile = !is_strided() && (by_plane || words_->count() * blocks < kFewInterleaved);
   const int parts = by_plane ? 1 : by_tile ? threads : threads * kPartsPerThread;
   return {by_plane, by_tile, (layer_.outputs + parts - 1) / parts};
+}
+
+int IntegerPointwiseConvolution::channels_apart(const Program& program) const {
+  const Division division = this->division(program);
+  return division.by_tile && !division.by_plane && !makes_lists_ ? division.unit : 0;
 }
 
 void IntegerPointwiseConvolution::run(const Run& run) const {
@@ -146,7 +154,7 @@ void IntegerPointwiseConvolution::run(const Run& run) const {
   const Lists& lists = kept.blocks ? kept : made;
   const auto work = [&](const Piece& piece, int worker) { compute(run, piece, lists, division.by_tile, worker); };
   run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, division.unit,
-                     {kernels_.point_tile, kCodes.few});
+                     {kernels_.point_tile, division.by_plane ? 0 : run.program.lattice(output).blocks()});
 }
 
 void IntegerPointwiseConvolution::run_blocks(const Run& run, const Piece& piece, int worker) const {

@@ -14,6 +14,7 @@ class IntegerPointwiseConvolution : public IntegerConvolution {
   void run(const Run& run) const override;
   void announce(Program& program) override;
   bool works_by_blocks() const override { return !is_strided() && !makes_lists_; }
+  int channels_apart(const Program& program) const override;
   void run_blocks(const Run& run, const Piece& piece, int worker) const override;
 
  private:

@@ -45,6 +45,7 @@ class CodedElementwiseStep : public CodedStep {
  public:
   void run(const Run& run) const override;
   bool works_by_blocks() const override { return true; }
+  bool works_by_channels() const override { return true; }
   void run_blocks(const Run& run, const Piece& piece, int worker) const override;
 
  private:

@@ -10,9 +10,11 @@ namespace {
 
 constexpr ptrdiff_t kMostTaps = ptrdiff_t{1} << 16;  // far above any real window
 constexpr ptrdiff_t kMostSpread = 1 << 18;           // bytes: what may stay in the L2 cache beside the rest
+constexpr ptrdiff_t kMostOwned = 1 << 20;            // bytes of the rows that a worker copies for itself
 constexpr ptrdiff_t kRowsCopied = 4;                 // that a thread copies
 constexpr ptrdiff_t kMostRowsCopied = 16;            // per row of outputs: threads share copies of taller windows
 constexpr ptrdiff_t kFewChannels = 4;                // per thread: with fewer, threads share the rows
+constexpr ptrdiff_t kChannelsAhead = 16;             // that are asked for ahead
 constexpr double kMostOfAChannel = 1ull << 30;       // bytes; far above any real image
 
 }  // namespace
@@ -25,6 +27,7 @@ IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const
       group_(kernels.group),
       step_(spec.stride[1] == 2 ? 2 : 1),
       across_(spec.stride[1] / step_),
+      is_depthwise_(by_channel),
       spread_(kernels.spread) {
   if (static_cast<ptrdiff_t>(spec.kernel[0]) * spec.kernel[1] > kMostTaps)
     throw std::length_error("the window is too large for 8 bits");
@@ -116,9 +119,8 @@ void IntegerWindows::settle_spread(Program& program, int input, const Lattice& l
   const ptrdiff_t rows = output_.height + rows_.count() - 1;
   if (static_cast<double>(rows) * copied_row_ * static_cast<double>(phases_.size()) > kMostOfAChannel)
     throw std::length_error("the window and the image are too large together");
-  copied_phase_ = rows * copied_row_;
-  // blocks are read and written past the last row
-  const ptrdiff_t bytes = static_cast<ptrdiff_t>(phases_.size()) * copied_phase_ + 4 * (lattice.side + kBlock);
+  copied_phase_ = rows * copied_row_ + 4 * kBlock;  // a block is written past the last row
+  const ptrdiff_t bytes = static_cast<ptrdiff_t>(phases_.size()) * copied_phase_ + 4 * lattice.side;  // or read
   channel_ = ((bytes + 63) / 64 | 1) * 64;
   program.add_copy({2, input, copied_row_, copied_phase_, rows_.first}, input_.channels * channel_);  // its bytes count
   std::vector<ptrdiff_t> offsets;
@@ -151,6 +153,11 @@ void IntegerWindows::settle_copy(Program& program, int input, const Lattice& lat
   }
   set_offsets(offsets);
   if (by_channel_) return program.need_scratch(channel_ + CopyRoom::kMargin);
+  const ptrdiff_t bytes = input_.channels * channel_ + CopyRoom::kMargin;
+  if (!is_depthwise_ && program.threads() > 1 && lattice.is_divided() && bytes <= kMostOwned) {
+    by_worker_ = true;
+    return program.need_scratch(bytes);
+  }
   std::vector<ptrdiff_t> recipe{0,           input,         spec_.stride[0], across_,
                                 copied_row_, copied_phase_, rows_.first,     columns_.first};
   recipe.insert(recipe.end(), phases_.begin(), phases_.end());
@@ -166,8 +173,8 @@ void IntegerWindows::set_offsets(const std::vector<ptrdiff_t>& offset_of_tap) {
 }
 
 void IntegerWindows::prepare(const Run& run, int input) const {
-  if (spread_)
-    for (Scratch& scratch : run.context.scratch) scratch.spread_image = -1;
+  if (spread_ || by_worker_)
+    for (Scratch& scratch : run.context.scratch) scratch.copied_image = -1;
   if (copy_ < 0) return;
   CopyRoom& room = run.context.copy;
   if (room.holds == copy_) return;
@@ -193,62 +200,98 @@ const uint8_t* IntegerWindows::copied_channel(const Run& run, int input, const P
   AlignedBuffer& room = run.context.scratch[worker].widened;
   room.grow((channel_ + CopyRoom::kMargin) / static_cast<ptrdiff_t>(sizeof(float)));
   uint8_t* copy = reinterpret_cast<uint8_t*>(room.data());
-  const ptrdiff_t spacing = copied_row_ / step_;
-  const Range rows{
-      piece.first_block * kBlock / spacing,
-      std::min<ptrdiff_t>((piece.last_block * kBlock + spacing - 1) / spacing, output_.height) + rows_.count() - 2};
-  copy_rows(plane, lattice, run.program.zero(input, run.domain), rows, copy);
+  copy_rows(plane, lattice, run.program.zero(input, run.domain), rows_read(piece), copy);
   return copy;
 }
 
-const uint8_t* IntegerWindows::prepared(const Run& run, int input, ptrdiff_t image, int worker) const {
-  if (spread_) {
-    Scratch& scratch = run.context.scratch[worker];
-    scratch.widened.grow(input_.channels * channel_ / static_cast<ptrdiff_t>(sizeof(float)));
-    uint8_t* words = reinterpret_cast<uint8_t*>(scratch.widened.data());
-    if (scratch.spread_image == image) return words;
-    const Lattice& lattice = run.program.lattice(input);
-    const uint8_t* planes = run.codes(input, image);
-    const uint8_t zero = run.program.zero(input, run.domain);
-    const bool keeps_rows = spec_.stride[0] == 1 && step_ == 1 && copied_row_ == 4 * lattice.stride();
-    for (ptrdiff_t c = 0; c < input_.channels; c++, planes += lattice.plane()) {
-      if (keeps_rows) {
-        spread_plane(planes, lattice, zero, words + c * channel_);
-      } else {
-        spread_rows(planes, lattice, zero, words + c * channel_);
-      }
-    }
-    scratch.spread_image = image;
-    return words;
+void IntegerWindows::fetch_channel(const Run& run, int input, const Piece& piece, ptrdiff_t channel) const {
+  const Lattice& lattice = run.program.lattice(input);
+  const Range bytes = bytes_of(rows_read(piece), lattice);
+  fetch(run.codes(input, piece.image) + channel * lattice.plane() + bytes.first, bytes.count());
+}
+
+// Where in a plane the rows are that some rows of the copy come from, with the padding before and after them.
+IntegerWindows::Range IntegerWindows::bytes_of(const Range& rows, const Lattice& lattice) const {
+  const ptrdiff_t first = std::max<ptrdiff_t>((rows.first + rows_.first) * spec_.stride[0], 0);
+  const ptrdiff_t end = std::min<ptrdiff_t>((rows.last + rows_.first + 1) * spec_.stride[0], input_.height);
+  return {first * lattice.stride() - kBlock, end * lattice.stride() + kBlock};
+}
+
+// Which rows of the copy the outputs of a piece read.
+IntegerWindows::Range IntegerWindows::rows_read(const Piece& piece) const {
+  const ptrdiff_t spacing = copied_row_ / (spread_ ? 4 : step_);
+  const ptrdiff_t last = (piece.last_block * kBlock + spacing - 1) / spacing;
+  return {piece.first_block * kBlock / spacing, std::min<ptrdiff_t>(last, output_.height) + rows_.count() - 2};
+}
+
+const uint8_t* IntegerWindows::prepared(const Run& run, int input, const Piece& piece, int worker) const {
+  if (spread_ || by_worker_) return own_copy(run, input, piece, worker);
+  if (copy_ < 0) return run.codes(input, piece.image);
+  return run.context.copy.data() + piece.image * input_.channels * channel_;
+}
+
+// A worker copies or spreads the rows that its pieces read. They are mostly in order, so the rows of the one before are
+// kept.
+const uint8_t* IntegerWindows::own_copy(const Run& run, int input, const Piece& piece, int worker) const {
+  Scratch& scratch = run.context.scratch[worker];
+  scratch.widened.grow((input_.channels * channel_ + CopyRoom::kMargin) / static_cast<ptrdiff_t>(sizeof(float)));
+  uint8_t* copy = reinterpret_cast<uint8_t*>(scratch.widened.data());
+  Range rows = rows_read(piece);
+  if (scratch.copied_image != piece.image || rows.first < scratch.copied_first || rows.first > scratch.copied_end) {
+    scratch.copied_image = piece.image;
+    scratch.copied_first = scratch.copied_end = rows.first;
   }
-  if (copy_ < 0) return run.codes(input, image);
-  return run.context.copy.data() + image * input_.channels * channel_;
+  rows.first = scratch.copied_end;
+  if (rows.last < rows.first) return copy;
+  scratch.copied_end = rows.last + 1;
+  const Lattice& lattice = run.program.lattice(input);
+  const uint8_t* planes = run.codes(input, piece.image);
+  const uint8_t zero = run.program.zero(input, run.domain);
+  const bool keeps_rows = spec_.stride[0] == 1 && step_ == 1 && copied_row_ == 4 * lattice.stride();
+  const Range bytes = bytes_of(rows, lattice);
+  const ptrdiff_t ahead = run.program.threads() > 1 ? kChannelsAhead : input_.channels;  // that is, none
+  for (ptrdiff_t c = 0; c < input_.channels; c++, planes += lattice.plane()) {
+    if (c + ahead < input_.channels) fetch(planes + ahead * lattice.plane() + bytes.first, bytes.count());
+    uint8_t* to = copy + c * channel_;
+    if (!spread_) {
+      copy_rows(planes, lattice, zero, rows, to);
+    } else if (keeps_rows) {
+      spread_plane(planes, lattice, zero, rows, to);
+    } else {
+      spread_rows(planes, lattice, zero, rows, to);
+    }
+  }
+  return copy;
 }
 
 // If the rows of the copy have the spacing of the input's, they are spread all at once.
-void IntegerWindows::spread_plane(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
-  const ptrdiff_t rows = output_.height + rows_.count() - 1;
-  const ptrdiff_t first = std::clamp<ptrdiff_t>(-rows_.first, 0, rows);  // inside the image, and the last
-  const ptrdiff_t last = std::clamp<ptrdiff_t>(input_.height - rows_.first, first, rows);
-  std::memset(to, zero, first * copied_row_);
-  to += first * copied_row_;
+void IntegerWindows::spread_plane(const uint8_t* from, const Lattice& lattice, uint8_t zero, const Range& rows,
+                                  uint8_t* to) const {
+  const ptrdiff_t end = rows.last + 1;
+  const ptrdiff_t first = std::clamp<ptrdiff_t>(-rows_.first, rows.first, end);  // inside the image, and the last
+  const ptrdiff_t last = std::clamp<ptrdiff_t>(input_.height - rows_.first, first, end);
+  std::memset(to + rows.first * copied_row_, zero, (first - rows.first) * copied_row_);
   spread_(from + (first + rows_.first) * lattice.stride() + columns_.first, 1,
-          ((last - first) * lattice.stride() + kBlock - 1) / kBlock, inside_.data(), zero, to);
-  std::memset(to + (last - first) * copied_row_, zero, (rows - last) * copied_row_);
+          ((last - first) * lattice.stride() + kBlock - 1) / kBlock, inside_.data(), zero, to + first * copied_row_);
+  std::memset(to + last * copied_row_, zero, (end - last) * copied_row_);
 }
 
 // Rows are spread in order, in whole blocks: what one writes past its end, the next overwrites.
-void IntegerWindows::spread_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const {
-  const ptrdiff_t rows = output_.height + rows_.count() - 1, blocks = (output_.width + kBlock - 1) / kBlock;
-  for (ptrdiff_t phase : phases_)
-    for (ptrdiff_t r = 0; r < rows; r++, to += copied_row_) {
+void IntegerWindows::spread_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, const Range& rows,
+                                 uint8_t* to) const {
+  const ptrdiff_t blocks = (output_.width + kBlock - 1) / kBlock;
+  for (ptrdiff_t phase : phases_) {
+    for (ptrdiff_t r = rows.first; r <= rows.last; r++) {
       const ptrdiff_t row = (r + rows_.first) * spec_.stride[0] + phase;
       if (row < 0 || row >= input_.height) {
-        std::memset(to, zero, copied_row_);
+        std::memset(to + r * copied_row_, zero, copied_row_);
         continue;
       }
-      spread_(from + row * lattice.stride() + columns_.first, step_, blocks, inside_.data(), zero, to);
+      spread_(from + row * lattice.stride() + columns_.first, step_, blocks, inside_.data(), zero,
+              to + r * copied_row_);
     }
+    to += copied_phase_;
+  }
 }
 
 // Copy some rows of a channel. Another thread may copy the next ones, so nothing is written past the end of the last.

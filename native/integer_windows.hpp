@@ -41,10 +41,13 @@ class IntegerWindows {
   // How many blocks before and after those of an output they then read.
   ptrdiff_t reach(const Lattice& lattice) const;
   bool by_channel() const { return by_channel_; }
-  // The first channel of a prepared image, and the bytes from one channel to the next.
-  const uint8_t* prepared(const Run& run, int input, ptrdiff_t image, int worker) const;
+  // The first channel of a prepared image, with what the outputs of some blocks read, and the bytes from one channel to
+  // the next.
+  const uint8_t* prepared(const Run& run, int input, const Piece& piece, int worker) const;
   // A worker's copy of one channel, with what the outputs of some blocks read of it.
   const uint8_t* copied_channel(const Run& run, int input, const Piece& piece, ptrdiff_t channel, int worker) const;
+  // Ask for what it is made of, because another core may have written it.
+  void fetch_channel(const Run& run, int input, const Piece& piece, ptrdiff_t channel) const;
   ptrdiff_t channel() const { return channel_; }
   Words reads() const {
     return {static_cast<int>(word_taps_.size()), spread_ ? 4 : step_, offsets_.data(), neighbours_.data()};
@@ -65,8 +68,11 @@ class IntegerWindows {
   void group_taps(int group);
   bool can_spread() const;
   void settle_spread(Program& program, int input, const Lattice& lattice);
-  void spread_plane(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
-  void spread_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, uint8_t* to) const;
+  const uint8_t* own_copy(const Run& run, int input, const Piece& piece, int worker) const;
+  void spread_plane(const uint8_t* from, const Lattice& lattice, uint8_t zero, const Range& rows, uint8_t* to) const;
+  void spread_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, const Range& rows, uint8_t* to) const;
+  Range rows_read(const Piece& piece) const;
+  Range bytes_of(const Range& rows, const Lattice& lattice) const;
   void settle_in_place(const Lattice& lattice);
   void settle_copy(Program& program, int input, const Lattice& lattice);
   void set_offsets(const std::vector<ptrdiff_t>& offset_of_tap);
@@ -79,9 +85,11 @@ class IntegerWindows {
   WindowSpec spec_;
   Shape input_, output_;
   bool by_channel_ = false;  // each thread copies the channels that it reads
+  bool by_worker_ = false;   // each thread copies the rows that it reads
   int group_;
   int step_;                     // bytes between the reads of neighbouring positions
   int across_;                   // the stride across that phases take care of
+  bool is_depthwise_;
   Spread spread_;                // null if the input is not spread
   std::vector<uint8_t> inside_;  // of the words of all rows: 255 for bytes in columns of the image, otherwise 0
   std::vector<Tap> taps_;

@@ -14,7 +14,7 @@ struct Grain {
   ptrdiff_t tile;  // blocks that stay together if there are many
   ptrdiff_t few;   // planes of at most so many blocks are not divided if there are enough channels
 };
-constexpr Grain kFloats{3, 8}, kCodes{32, 64};
+constexpr Grain kFloats{3, 8}, kCodes{32, 8};
 
 struct Piece {
   ptrdiff_t image, first_block, last_block;

@@ -20,12 +20,12 @@ void Run::fill_ring(int number, const Piece& piece) const {
 void Run::fill_ends(int number, const Piece& channels, bool above, bool below) const {
   if (!program.ringed_[number]) return;
   const Lattice& lattice = program.lattice(number);
-  const ptrdiff_t margin = lattice.margin(), plane = lattice.plane(), end = lattice.blocks() * kBlock;
+  const ptrdiff_t padding = lattice.padding(), plane = lattice.plane(), end = lattice.blocks() * kBlock;
   const uint8_t zero = program.zero(number, domain);
   uint8_t* channel = codes(number, channels.image) + channels.first_channel * plane;
   for (int c = channels.first_channel; c < channels.last_channel; c++, channel += plane)
-    for (ptrdiff_t i = 0; i < margin; i += kBlock) {  // whole blocks, which need no call
-      if (above) std::memset(channel - margin + i, zero, kBlock);
+    for (ptrdiff_t i = 0; i < padding; i += kBlock) {  // whole blocks, which need no call
+      if (above) std::memset(channel - padding + i, zero, kBlock);
       if (below) std::memset(channel + end + i, zero, kBlock);
     }
 }
@@ -134,7 +134,7 @@ void Program::place_values() {
   for (int value = 0; value < values; value++) {
     Home& home = homes_[outer[value]];
     if (home.slot < 0 && home.between < 0)
-      home.slot = take_slot(free, shapes_[outer[value]].channels * plane(outer[value]));
+      home.slot = take_slot(free, (shapes_[outer[value]].channels * plane(outer[value]) + kBlock - 1) / kBlock * kBlock);
     for (int other = 0; other < values; other++)  // values whose last reader was the step that made this value
       if (value > 0 && outer[other] == other && homes_[other].slot >= 0 &&
           last[other] + 1 == static_cast<size_t>(value))
@@ -154,7 +154,7 @@ void Program::place_values() {
 // reads it.
 void Program::place_between() {
   for (const Chain& chain : chains_)
-    for (size_t s = chain.first; s < chain.last; s++) {
+    for (size_t s = chain.first; chain.channels == 0 && s < chain.last; s++) {
       const int value = steps_[s]->output, number = static_cast<int>((s - chain.first) % 2);
       homes_[value].between = number;
       if (between_sizes_.size() <= static_cast<size_t>(number)) between_sizes_.push_back(0);

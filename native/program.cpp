@@ -68,6 +68,7 @@ void Program::finish() {
   if (steps_.size() + 1 != shapes_.size()) throw std::logic_error("a step is missing");
   check_codes();
   for (const std::unique_ptr<Step>& step : steps_) step->announce(*this);
+  for (auto& [size, lattice] : lattices_) lattice.settle();
   slack_ = (slack_ + kBlock - 1) / kBlock * kBlock;
   find_chains();
   homes_.assign(shapes_.size(), {});

@@ -31,7 +31,8 @@ struct Scratch {
   AlignedBuffer fours;                 // sums of fours: zeros between uses
   AlignedBuffer sums, widened;         // widened: what a step makes of its input or kernels, just before it uses them
   AlignedBuffer kept;                  // the used weights of a 1x1 layer
-  ptrdiff_t spread_image = -1;         // of the current step: the one whose words `widened` holds
+  ptrdiff_t copied_image = -1;         // of the current step: the one of which `widened` holds a copy
+  ptrdiff_t copied_first = 0, copied_end = 0;  // its rows
   std::vector<AlignedBuffer> between;  // values between the steps of a chain
   std::vector<float*> between_slots;
   std::vector<uint32_t> offsets, start;
@@ -80,6 +81,24 @@ struct Context {
 };
 
 class Program;
+
+// Ask for the cache lines of some bytes, because another core may have written them.
+inline void fetch(const uint8_t* from, ptrdiff_t bytes) {
+  const uint8_t* line = from - reinterpret_cast<uintptr_t>(from) % Lattice::kLine;
+  for (; line < from + bytes; line += Lattice::kLine) __builtin_prefetch(line);
+}
+
+// The same for bytes that will be written. Compilers for all processors of x86 would ask for them to be read.
+inline void fetch_to_write(const uint8_t* from, ptrdiff_t bytes) {
+  const uint8_t* line = from - reinterpret_cast<uintptr_t>(from) % Lattice::kLine;
+  for (; line < from + bytes; line += Lattice::kLine) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(*line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+  }
+}
 
 struct Run {
   const Program& program;
@@ -137,6 +156,12 @@ class Step {
   // How many blocks before and after them are read, once the padding of all values is known.
   virtual ptrdiff_t reach(const Program&) const { return 0; }
   virtual void run_blocks(const Run&, const Piece&, int) const {}
+  // How many channels of the output a thread computes with run_blocks, from all of the first input, if threads divide
+  // the channels evenly; 0 if they do not.
+  virtual int channels_apart(const Program&) const { return 0; }
+  // Whether run_blocks can compute some channels of the output from the same channels of the inputs, without anything
+  // that is prepared for all threads.
+  virtual bool works_by_channels() const { return false; }
   // The weights of a domain that a run reads first, if it is worth fetching them ahead.
   virtual Floats first_weights(int) const { return {}; }
   std::vector<int> inputs;
@@ -144,11 +169,13 @@ class Step {
   const Step* next = nullptr;  // in the order of computation
 };
 
-// Consecutive steps that threads run without waiting for each other: each of them computes a band of the last output,
-// and before it what the band needs of the values between the steps. These belong to a worker.
+// Consecutive steps that threads run without waiting for each other. Either each of them computes a band of the last
+// output, and before it what the band needs of the values between the steps, which belong to a worker. Or each of them
+// computes some channels of all the outputs.
 struct Chain {
   size_t first, last;
   std::vector<ptrdiff_t> wider;  // per step: how many blocks more than the band are computed on both sides
+  int channels = 0;              // of a thread; 0 if threads compute bands
 };
 
 // A classifier of codes: weight is [class][feature].
@@ -204,7 +231,7 @@ class Program {
   const Lattice& lattice(int value) const { return *lattice_of_[value]; }  // of a coded value
   int domains() const { return static_cast<int>(heads_.size()); }
   int threads() const { return threads_; }
-  // Whether the step that makes a value runs in a chain of several.
+  // Whether the step that makes a value runs in a chain of several that divides planes.
   bool is_chained(int value) const { return !chained_.empty() && chained_[value]; }
   // Floats that the activations of one image take, including split planes and what workers have of their own.
   ptrdiff_t image_floats() const { return image_floats_ + worker_floats_; }
@@ -234,8 +261,11 @@ class Program {
   void check_codes() const;
   void find_chains();
   Chain chain_from(size_t first, const std::vector<int>& readers) const;
+  Chain chain_of_channels(size_t first) const;
   bool continues(size_t step, const std::vector<int>& readers) const;
   void run_chain(const Run& run, const Chain& chain) const;
+  void run_bands(const Run& run, const Chain& chain) const;
+  void run_channels(const Run& run, const Chain& chain) const;
   void join_values();
   void spread_rings();
   void place_values();

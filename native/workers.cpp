@@ -11,7 +11,15 @@
 namespace prunus {
 
 namespace {
-constexpr int kSpins = 4000;  // tens of microseconds: longer than the pause between two layers
+constexpr int kSpins = 4000;   // tens of microseconds: longer than the pause between two layers
+constexpr int kPatience = 16;  // pauses before a thread helps another, which slows the other down
+constexpr int kCountBits = 16;
+constexpr ptrdiff_t kMostItems = (ptrdiff_t{1} << kCountBits) - 1;  // of a loop
+
+// A round and a count that change together. Rounds would last for decades.
+constexpr uint64_t packed(uint64_t round, ptrdiff_t count) { return round << kCountBits | static_cast<uint64_t>(count); }
+constexpr uint64_t round_of(uint64_t packed) { return packed >> kCountBits; }
+constexpr ptrdiff_t count_of(uint64_t packed) { return static_cast<ptrdiff_t>(packed & kMostItems); }
 
 // Asking the system for the number of the process would take longer than a small step.
 std::atomic<unsigned> forks{0};  // that led to this process, since the first object was made
@@ -32,7 +40,7 @@ inline void pause() {
 }
 }  // namespace
 
-Workers::Workers(int threads) : shares_(std::max(1, threads)) {
+Workers::Workers(int threads) : shares_(std::max(1, threads)), reports_(std::max(1, threads)) {
   count_forks();
   forks_ = forks;
   try {
@@ -49,9 +57,8 @@ Workers::~Workers() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
-    loop_.round++;
   }
-  wake_.notify_all();
+  wake();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -62,78 +69,123 @@ void Workers::run(ptrdiff_t items, Call call, void* context) {
     for (ptrdiff_t item = 0; item < items; item++) call(context, item, 0);
     return;
   }
-  for (ptrdiff_t worker = 0; worker < threads(); worker++) {
-    shares_[worker].next.store(items * worker / threads(), std::memory_order_relaxed);
-    shares_[worker].end = items * (worker + 1) / threads();
-  }
   failure_ = nullptr;
-  loop_.call = call;
-  loop_.context = context;
-  for (ptrdiff_t worker = 1; worker < threads(); worker++)
-    shares_[worker].state.store(State::open, std::memory_order_release);
-  wake();
-  take(0);
-  for (ptrdiff_t worker = 1; worker < threads(); worker++) close(shares_[worker]);
+  for (ptrdiff_t first = 0; first < items; first += kMostItems) {
+    Loop loop{call, context, first, std::min(items - first, kMostItems)};
+    loop.round = announce(loop);
+    const ptrdiff_t done = take(loop, 0);
+    for (int spins = 0; !is_over(loop, 0, done); spins++) {
+      if (spins < kSpins) {
+        pause();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
   if (failure_) std::rethrow_exception(failure_);
 }
 
-// Return once the worker has left the loop, or cannot enter it any more.
-void Workers::close(Share& share) {
-  State state = share.state.load(std::memory_order_acquire);
-  for (int spins = 0; state != State::closed; spins++) {
-    if (state == State::open && share.state.compare_exchange_strong(state, State::closed)) return;
-    if (spins < kSpins) {
-      pause();
-    } else {
-      std::this_thread::yield();
-    }
-    state = share.state.load(std::memory_order_acquire);
-  }
-}
-
-void Workers::wake() {
-  if (threads_.empty() || is_forked()) return;
-  // Only this thread writes it: adding atomically would wait until other cores give up the lines that were written
-  // before. A thread that falls asleep at this moment may miss the loop, which works without it, but not the next.
-  loop_.round.store(loop_.round.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  if (asleep_ == 0) return;
+uint64_t Workers::announce(const Loop& loop) {
+  const uint64_t round = announced_.round.load(std::memory_order_relaxed) + 2;
+  if (threads_.empty() || is_forked()) return round;
+  announced_.round.store(round - 1, std::memory_order_relaxed);
+  announced_.call.store(loop.call, std::memory_order_release);
+  announced_.context.store(loop.context, std::memory_order_release);
+  announced_.first.store(loop.first, std::memory_order_release);
+  announced_.items.store(loop.items, std::memory_order_release);
+  announced_.round.store(round, std::memory_order_release);
+  // A thread that falls asleep at this moment may miss the loop, which works without it, but not the next.
+  if (asleep_ == 0) return round;
   {  // after this, a thread that was about to sleep has seen the new round or will be notified
     std::lock_guard<std::mutex> lock(mutex_);
   }
   wake_.notify_all();
+  return round;
 }
 
-void Workers::take(int worker) noexcept {
+bool Workers::is_announced(uint64_t after, Loop& loop) const {
+  loop.round = announced_.round.load(std::memory_order_acquire);
+  if (loop.round == after || loop.round % 2) return false;
+  loop.call = announced_.call.load(std::memory_order_acquire);
+  loop.context = announced_.context.load(std::memory_order_acquire);
+  loop.first = announced_.first.load(std::memory_order_acquire);
+  loop.items = announced_.items.load(std::memory_order_acquire);
+  return announced_.round.load(std::memory_order_relaxed) == loop.round;  // otherwise they may be of two loops
+}
+
+// Return the number of the next item of a share of `items`; -1 if none is left, or if the loop has ended.
+ptrdiff_t Workers::take_one(Share& share, uint64_t round, ptrdiff_t items) {
+  uint64_t taken = share.taken.load(std::memory_order_relaxed);
+  while (round_of(taken) <= round) {
+    const ptrdiff_t next = round_of(taken) == round ? count_of(taken) : 0;
+    if (next >= items) return -1;
+    if (share.taken.compare_exchange_weak(taken, packed(round, next + 1), std::memory_order_relaxed)) return next;
+  }
+  return -1;
+}
+
+// Return the number of items in a worker's share.
+ptrdiff_t Workers::share_of(const Loop& loop, int worker, ptrdiff_t& first) const {
+  first = loop.items * worker / threads();
+  return loop.items * (worker + 1) / threads() - first;
+}
+
+void Workers::perform(const Loop& loop, ptrdiff_t item, int worker) noexcept {
   try {
-    for (int turn = 0; turn < threads(); turn++) {
-      Share& share = shares_[(worker + turn) % threads()];
-      while (share.next.load(std::memory_order_relaxed) < share.end) {
-        const ptrdiff_t item = share.next.fetch_add(1, std::memory_order_relaxed);
-        if (item < share.end) loop_.call(loop_.context, item, worker);
-      }
-    }
+    loop.call(loop.context, loop.first + item, worker);
   } catch (...) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!failure_) failure_ = std::current_exception();
   }
 }
 
+void Workers::report(const Loop& loop, int worker, ptrdiff_t done) {
+  reports_[worker].done.store(packed(loop.round, done), std::memory_order_release);
+}
+
+// For the calling thread: whether all items are finished; `done` of them by itself. For others: whether they may wait
+// for the next loop.
+bool Workers::is_over(const Loop& loop, int worker, ptrdiff_t done) const {
+  if (worker > 0) return announced_.round.load(std::memory_order_relaxed) != loop.round;
+  for (ptrdiff_t other = 1; other < threads(); other++) {
+    const uint64_t report = reports_[other].done.load(std::memory_order_acquire);
+    if (round_of(report) == loop.round) done += count_of(report);
+  }
+  return done == loop.items;
+}
+
+// Take items until none is left: first those of the worker's own share, then those of others. Returns their number.
+ptrdiff_t Workers::take(const Loop& loop, int worker) noexcept {
+  ptrdiff_t done = 0;
+  for (int turn = 0; turn < threads(); turn++) {
+    const int owner = (worker + turn) % threads();
+    ptrdiff_t first;
+    const ptrdiff_t items = share_of(loop, owner, first), before = done;
+    for (ptrdiff_t item; (item = take_one(shares_[owner], loop.round, items)) >= 0; done++)
+      perform(loop, first + item, worker);
+    if (worker > 0 && done > before) report(loop, worker, done);
+    for (int spins = 0; turn == 0 && spins < kPatience; spins++) {
+      if (is_over(loop, worker, done)) return done;
+      pause();
+    }
+  }
+  return done;
+}
+
 void Workers::live(int worker) {
-  uint64_t seen = 0;
-  while (true) {
-    for (int spins = 0; spins < kSpins && loop_.round == seen; spins++) pause();
-    if (loop_.round == seen) {
+  Loop loop;
+  for (uint64_t seen = 0;; seen = loop.round) {
+    const auto is_new = [&] { return is_announced(seen, loop); };
+    bool started = false;
+    for (int spins = 0; spins < kSpins && !(started = is_new()); spins++) pause();
+    if (!started) {
       std::unique_lock<std::mutex> lock(mutex_);
       asleep_++;
-      wake_.wait(lock, [&] { return loop_.round != seen; });
+      wake_.wait(lock, is_new);
       asleep_--;
     }
-    seen = loop_.round;
     if (stop_) return;
-    State open = State::open;
-    if (!shares_[worker].state.compare_exchange_strong(open, State::entered)) continue;
-    take(worker);
-    shares_[worker].state.store(State::closed, std::memory_order_release);
+    take(loop, worker);
   }
 }
 

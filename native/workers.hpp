@@ -45,35 +45,54 @@ class Workers {
   }
 
   // Wake sleeping threads, because there will be work soon.
-  void wake();
+  void wake() { announce({}); }
 
  private:
   using Call = void (*)(void*, ptrdiff_t, int);
+  struct Loop {
+    Call call = nullptr;
+    void* context = nullptr;
+    ptrdiff_t first = 0, items = 0;
+    uint64_t round = 0;
+  };
   void run(ptrdiff_t items, Call call, void* context);
-  void take(int worker) noexcept;
+  uint64_t announce(const Loop& loop);
+  bool is_announced(uint64_t after, Loop& loop) const;
+  ptrdiff_t take(const Loop& loop, int worker) noexcept;
+  ptrdiff_t share_of(const Loop& loop, int worker, ptrdiff_t& first) const;
+  void perform(const Loop& loop, ptrdiff_t item, int worker) noexcept;
+  void report(const Loop& loop, int worker, ptrdiff_t done);
+  bool is_over(const Loop& loop, int worker, ptrdiff_t done) const;
   void live(int worker);
   bool is_forked() const;  // a forked child has this object, but not its threads
 
-  // The calling thread opens a loop for every worker. A worker enters it, or the calling thread closes it again: both
-  // change the same number, so only one of them can. The calling thread waits for those that have entered. What threads
-  // tell each other shares as few cache lines as possible, because moving a line between cores is slow.
-  enum class State { closed, open, entered };
-  struct alignas(64) Loop {
+  // Moving a line of memory between cores takes as long as a small step, so threads share as few as possible, and what
+  // only one of them writes has a place of its own. Processors fetch lines in pairs.
+  static constexpr size_t kPair = 128;
+
+  // The current loop. Only the calling thread writes it: the round is odd while it does, and new afterwards.
+  struct alignas(kPair) Announced {
     std::atomic<uint64_t> round{0};
-    Call call = nullptr;
-    void* context = nullptr;
+    std::atomic<Call> call{nullptr};
+    std::atomic<void*> context{nullptr};
+    std::atomic<ptrdiff_t> first{0}, items{0};
   };
-  struct alignas(64) Share {
-    std::atomic<State> state{State::closed};
-    std::atomic<ptrdiff_t> next{0};
-    ptrdiff_t end = 0;
+  // How many items of a worker's share are taken, and in which round. Any thread may take the next one, so the calling
+  // thread does the work of threads that have not started. A thread that is late finds a later round, or no item.
+  struct alignas(kPair) Share {
+    std::atomic<uint64_t> taken{0};
   };
-  static void close(Share& share);
+  // How many items a worker has finished, and in which round.
+  struct alignas(kPair) Report {
+    std::atomic<uint64_t> done{0};
+  };
+  static ptrdiff_t take_one(Share& share, uint64_t round, ptrdiff_t items);
 
-  Loop loop_;
-  std::vector<Share> shares_;  // one per worker
+  Announced announced_;
+  std::vector<Share> shares_;    // one per worker
+  std::vector<Report> reports_;  // one per worker
 
-  alignas(64) std::mutex mutex_;
+  alignas(kPair) std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
