@@ -173,8 +173,6 @@ void IntegerWindows::set_offsets(const std::vector<ptrdiff_t>& offset_of_tap) {
 }
 
 void IntegerWindows::prepare(const Run& run, int input) const {
-  if (spread_ || by_worker_)
-    for (Scratch& scratch : run.context.scratch) scratch.copied_image = -1;
   if (copy_ < 0) return;
   CopyRoom& room = run.context.copy;
   if (room.holds == copy_) return;
@@ -237,7 +235,11 @@ const uint8_t* IntegerWindows::own_copy(const Run& run, int input, const Piece& 
   scratch.widened.grow((input_.channels * channel_ + CopyRoom::kMargin) / static_cast<ptrdiff_t>(sizeof(float)));
   uint8_t* copy = reinterpret_cast<uint8_t*>(scratch.widened.data());
   Range rows = rows_read(piece);
-  if (scratch.copied_image != piece.image || rows.first < scratch.copied_first || rows.first > scratch.copied_end) {
+  const bool is_new = scratch.copied_by != this || scratch.copied_in != run.number;
+  if (is_new || scratch.copied_image != piece.image || rows.first < scratch.copied_first ||
+      rows.first > scratch.copied_end) {
+    scratch.copied_by = this;
+    scratch.copied_in = run.number;
     scratch.copied_image = piece.image;
     scratch.copied_first = scratch.copied_end = rows.first;
   }

@@ -144,7 +144,7 @@ bool Program::run(const float* images, ptrdiff_t count, int domain, float* logit
 
 bool Program::run_chunk(Context& context, const float* images, ptrdiff_t count, int domain, float* logits) const {
   prepare(context, count);
-  const Run run{*this, context, count, domain};
+  const Run run{*this, context, count, domain, ++context.runs};
   if (!take_images(run, images)) return false;
   for (const Chain& chain : chains_) run_chain(run, chain);
   if (integer_heads_[domain].weight) {

@@ -31,8 +31,9 @@ struct Scratch {
   AlignedBuffer fours;                 // sums of fours: zeros between uses
   AlignedBuffer sums, widened;         // widened: what a step makes of its input or kernels, just before it uses them
   AlignedBuffer kept;                  // the used weights of a 1x1 layer
-  ptrdiff_t copied_image = -1;         // of the current step: the one of which `widened` holds a copy
-  ptrdiff_t copied_first = 0, copied_end = 0;  // its rows
+  const void* copied_by = nullptr;     // whose copy of an image `widened` holds
+  uint64_t copied_in = 0;              // in which run
+  ptrdiff_t copied_image = 0, copied_first = 0, copied_end = 0;  // of which image, and its rows
   std::vector<AlignedBuffer> between;  // values between the steps of a chain
   std::vector<float*> between_slots;
   std::vector<uint32_t> offsets, start;
@@ -78,6 +79,7 @@ struct Context {
   CopyRoom copy;
   AlignedBuffer cropped, gathered, widened;
   std::vector<Scratch> scratch;  // one per worker
+  uint64_t runs = 0;
 };
 
 class Program;
@@ -105,6 +107,7 @@ struct Run {
   Context& context;
   ptrdiff_t images;
   int domain;
+  uint64_t number;                  // differs between the runs of a context
   float* const* between = nullptr;  // in a chain: the worker's own values
   float* value(int number, ptrdiff_t image) const;
   uint8_t* codes(int number, ptrdiff_t image) const;  // position 0 of the first channel of a coded value

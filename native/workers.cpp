@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <new>
 #include <system_error>
+#include <utility>
 
 namespace prunus {
 
@@ -69,7 +70,6 @@ void Workers::run(ptrdiff_t items, Call call, void* context) {
     for (ptrdiff_t item = 0; item < items; item++) call(context, item, 0);
     return;
   }
-  failure_ = nullptr;
   for (ptrdiff_t first = 0; first < items; first += kMostItems) {
     Loop loop{call, context, first, std::min(items - first, kMostItems)};
     loop.round = announce(loop);
@@ -82,7 +82,7 @@ void Workers::run(ptrdiff_t items, Call call, void* context) {
       }
     }
   }
-  if (failure_) std::rethrow_exception(failure_);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 uint64_t Workers::announce(const Loop& loop) {
@@ -113,11 +113,12 @@ bool Workers::is_announced(uint64_t after, Loop& loop) const {
   return announced_.round.load(std::memory_order_relaxed) == loop.round;  // otherwise they may be of two loops
 }
 
-// Return the number of the next item of a share of `items`; -1 if none is left, or if the loop has ended.
-ptrdiff_t Workers::take_one(Share& share, uint64_t round, ptrdiff_t items) {
+// Return the number of the next item of a share of `items`; -1 if none is left, or if the loop has ended. Some items are
+// `given` to a worker without being taken.
+ptrdiff_t Workers::take_one(Share& share, uint64_t round, ptrdiff_t items, ptrdiff_t given) {
   uint64_t taken = share.taken.load(std::memory_order_relaxed);
   while (round_of(taken) <= round) {
-    const ptrdiff_t next = round_of(taken) == round ? count_of(taken) : 0;
+    const ptrdiff_t next = round_of(taken) == round ? count_of(taken) : given;
     if (next >= items) return -1;
     if (share.taken.compare_exchange_weak(taken, packed(round, next + 1), std::memory_order_relaxed)) return next;
   }
@@ -154,14 +155,19 @@ bool Workers::is_over(const Loop& loop, int worker, ptrdiff_t done) const {
   return done == loop.items;
 }
 
-// Take items until none is left: first those of the worker's own share, then those of others. Returns their number.
+// Take items until none is left: first those of the worker's own share, then those of others. Returns their number. The
+// calling thread starts with its first item at once: taking one waits until other threads have seen the announcement.
 ptrdiff_t Workers::take(const Loop& loop, int worker) noexcept {
+  ptrdiff_t own;
+  const ptrdiff_t given = std::min<ptrdiff_t>(1, share_of(loop, 0, own));
   ptrdiff_t done = 0;
+  for (; worker == 0 && done < given; done++) perform(loop, own + done, worker);
   for (int turn = 0; turn < threads(); turn++) {
     const int owner = (worker + turn) % threads();
     ptrdiff_t first;
     const ptrdiff_t items = share_of(loop, owner, first), before = done;
-    for (ptrdiff_t item; (item = take_one(shares_[owner], loop.round, items)) >= 0; done++)
+    for (ptrdiff_t item; (item = take_one(shares_[owner], loop.round, items, owner ? 0 : given)) >= 0;
+         done++)
       perform(loop, first + item, worker);
     if (worker > 0 && done > before) report(loop, worker, done);
     for (int spins = 0; turn == 0 && spins < kPatience; spins++) {

@@ -86,7 +86,7 @@ class Workers {
   struct alignas(kPair) Report {
     std::atomic<uint64_t> done{0};
   };
-  static ptrdiff_t take_one(Share& share, uint64_t round, ptrdiff_t items);
+  static ptrdiff_t take_one(Share& share, uint64_t round, ptrdiff_t items, ptrdiff_t given);
 
   Announced announced_;
   std::vector<Share> shares_;    // one per worker
@@ -96,9 +96,9 @@ class Workers {
   std::condition_variable wake_;
   std::atomic<int> asleep_{0};
   std::atomic<bool> stop_{false};
-  std::exception_ptr failure_;  // the first exception of a loop
-  unsigned forks_ = 0;          // when this object was made
+  unsigned forks_ = 0;  // when this object was made
   std::vector<std::thread> threads_;
+  std::exception_ptr failure_;  // the first exception of a loop
 };
 
 }  // namespace prunus
