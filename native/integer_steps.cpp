@@ -18,13 +18,23 @@ void QuantizeStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
   const Lattice& to = run.program.lattice(output);
   const float zero = run.program.zero(output, run.domain);
-  const auto work = [&](const Piece& rows, int) {
+  const float* images = inputs[0] == 0 ? run.prepared : nullptr;
+  const auto work = [&](const Piece& rows, int worker) {
+    AlignedBuffer& finite = run.context.scratch[worker].sums;
+    if (images) finite.grow(shape.width);
     for (ptrdiff_t c = rows.first_channel; c < rows.last_channel; c++) {
-      const float* from = run.value(inputs[0], rows.image) + c * shape.plane();
+      const float* from = images ? images + (rows.image * shape.channels + c) * shape.pixels()
+                                 : run.value(inputs[0], rows.image) + c * shape.plane();
       uint8_t* plane = run.codes(output, rows.image) + c * to.plane();
-      for (ptrdiff_t row = rows.first_block; row < rows.last_block; row++)
-        run.program.integers().quantize(from + row * shape.width, inverse_scales_[run.domain], zero,
-                                        plane + row * to.stride(), shape.width);
+      for (ptrdiff_t row = rows.first_block; row < rows.last_block; row++) {
+        const float* numbers = from + row * shape.width;
+        if (images) {
+          if (!run.program.kernels().copy_finite(numbers, finite.data(), shape.width)) run.context.finite = false;
+          numbers = finite.data();
+        }
+        run.program.integers().quantize(numbers, inverse_scales_[run.domain], zero, plane + row * to.stride(),
+                                        shape.width);
+      }
       if (rows.first_block < rows.last_block)
         run.fill_padding(output, rows.image, c, rows.first_block, rows.last_block);
     }

@@ -22,6 +22,7 @@ class CodedStep : public Step {
 class QuantizeStep : public Step {
  public:
   explicit QuantizeStep(std::vector<float> inverse_scales) : inverse_scales_(std::move(inverse_scales)) {}
+  bool takes_images() const override { return true; }
   bool makes_codes() const override { return true; }
   void run(const Run& run) const override;
 

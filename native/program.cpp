@@ -71,6 +71,7 @@ void Program::finish() {
   for (auto& [size, lattice] : lattices_) lattice.settle();
   slack_ = (slack_ + kBlock - 1) / kBlock * kBlock;
   find_chains();
+  copies_images_ = !takes_images();
   homes_.assign(shapes_.size(), {});
   join_values();
   spread_rings();
@@ -85,6 +86,13 @@ void Program::finish() {
   worker_floats_ += threads_ * (scratch_bytes_ / static_cast<ptrdiff_t>(sizeof(float)));
   check_size();
   chunk_ = std::max<ptrdiff_t>(1, std::min(kMostImages, (kMostFloats - worker_floats_) / image_floats_));
+}
+
+// Whether the first step is the only one that reads the images, and does not need a copy.
+bool Program::takes_images() const {
+  ptrdiff_t readers = steps_.empty();  // a program without steps classifies the images
+  for (const std::unique_ptr<Step>& step : steps_) readers += std::count(step->inputs.begin(), step->inputs.end(), 0);
+  return readers == 1 && !steps_.empty() && steps_[0]->inputs[0] == 0 && steps_[0]->takes_images();
 }
 
 void Program::check_size() const {
@@ -144,9 +152,13 @@ bool Program::run(const float* images, ptrdiff_t count, int domain, float* logit
 
 bool Program::run_chunk(Context& context, const float* images, ptrdiff_t count, int domain, float* logits) const {
   prepare(context, count);
-  const Run run{*this, context, count, domain, ++context.runs};
-  if (!take_images(run, images)) return false;
-  for (const Chain& chain : chains_) run_chain(run, chain);
+  const Run run{*this, context, count, domain, ++context.runs, copies_images_ ? nullptr : images};
+  context.finite = true;
+  if (copies_images_) copy_images(run, images);
+  for (const Chain& chain : chains_) {
+    if (!context.finite) return false;
+    run_chain(run, chain);
+  }
   if (integer_heads_[domain].weight) {
     classify_codes(run, logits);
   } else {
@@ -155,18 +167,16 @@ bool Program::run_chunk(Context& context, const float* images, ptrdiff_t count, 
   return true;
 }
 
-bool Program::take_images(const Run& run, const float* images) const {
+void Program::copy_images(const Run& run, const float* images) const {
   const Shape& in = shapes_[0];
-  std::atomic<bool> finite{true};
   run.for_each_piece(in.blocks(), in.channels, [&](const Piece& piece, int) {
     const ptrdiff_t first = piece.first_block * kBlock,
                     count = std::min(piece.last_block * kBlock, in.pixels()) - first;
     for (int c = piece.first_channel; c < piece.last_channel; c++)
       if (!kernels_.copy_finite(images + (piece.image * in.channels + c) * in.pixels() + first,
                                 run.value(0, piece.image) + c * in.plane() + first, count))
-        finite = false;
+        run.context.finite = false;
   });
-  return finite;
 }
 
 }  // namespace prunus

@@ -1,5 +1,6 @@
 // A network as a list of steps over values, for all domains. Domains share the weights and have their own kernel lists.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -80,6 +81,7 @@ struct Context {
   AlignedBuffer cropped, gathered, widened;
   std::vector<Scratch> scratch;  // one per worker
   uint64_t runs = 0;
+  std::atomic<bool> finite{true};  // the images of the run, as far as they were read
 };
 
 class Program;
@@ -108,6 +110,7 @@ struct Run {
   ptrdiff_t images;
   int domain;
   uint64_t number;                  // differs between the runs of a context
+  const float* prepared = nullptr;  // the images, if the first step reads them where they are
   float* const* between = nullptr;  // in a chain: the worker's own values
   float* value(int number, ptrdiff_t image) const;
   uint8_t* codes(int number, ptrdiff_t image) const;  // position 0 of the first channel of a coded value
@@ -152,6 +155,8 @@ class Step {
   // Called when all steps are known: first to tell what padding coded values need, then to prepare runs.
   virtual void announce(Program&) {}
   virtual void settle(Program&) {}
+  // Whether the step, if it is the first, reads `prepared` images and tells the context if they are not finite.
+  virtual bool takes_images() const { return false; }
   // Whether some blocks of the output, in all channels, can be computed from nearby blocks of the first input, which
   // then has the size of the output. Such a step uses only its inputs and the scratch memory of its worker: it may be
   // in a chain, where nothing is prepared for all threads.
@@ -279,7 +284,8 @@ class Program {
   std::unique_ptr<Context> take_context() const;
   void prepare(Context& context, ptrdiff_t images) const;
   const float* head_rows(Context& context, const Head& head) const;
-  bool take_images(const Run& run, const float* images) const;
+  bool takes_images() const;
+  void copy_images(const Run& run, const float* images) const;
   void classify(const Run& run, float* logits) const;
   void classify_codes(const Run& run, float* logits) const;
   bool run_chunk(Context& context, const float* images, ptrdiff_t count, int domain, float* logits) const;
@@ -310,6 +316,7 @@ class Program {
   ptrdiff_t image_floats_ = 0;
   ptrdiff_t worker_floats_ = 0;  // of all workers, for any number of images
   ptrdiff_t chunk_ = 1;          // images that go through the network together
+  bool copies_images_ = true;    // before the first step
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Context>> idle_;
 };
