@@ -95,7 +95,8 @@ void Program::run_channels(const Run& run, const Chain& chain) const {
   const int channels = shapes_[steps_[chain.first]->output].channels;
   const ptrdiff_t parts = (channels + chain.channels - 1) / chain.channels;
   run.context.workers.for_each(run.images * parts, [&](ptrdiff_t item, int worker) {
-    const int first = static_cast<int>(item % parts) * chain.channels, last = std::min(channels, first + chain.channels);
+    const int first = static_cast<int>(item % parts) * chain.channels,
+              last = std::min(channels, first + chain.channels);
     for (size_t s = chain.first; s <= chain.last; s++)
       steps_[s]->run_blocks(run, {item / parts, 0, lattice(steps_[s]->output).blocks(), first, last}, worker);
   });

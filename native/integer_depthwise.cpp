@@ -5,7 +5,7 @@ namespace prunus {
 namespace {
 
 constexpr ptrdiff_t kFewCopied = 64;  // blocks: smaller planes that are copied first are not divided
-constexpr int kOutputsAhead = 8;  // channels that are asked for ahead
+constexpr int kOutputsAhead = 8;      // channels that are asked for ahead
 
 }  // namespace
 

@@ -87,8 +87,8 @@ class IntegerWindows {
   bool by_channel_ = false;  // each thread copies the channels that it reads
   bool by_worker_ = false;   // each thread copies the rows that it reads
   int group_;
-  int step_;                     // bytes between the reads of neighbouring positions
-  int across_;                   // the stride across that phases take care of
+  int step_;    // bytes between the reads of neighbouring positions
+  int across_;  // the stride across that phases take care of
   bool is_depthwise_;
   Spread spread_;                // null if the input is not spread
   std::vector<uint8_t> inside_;  // of the words of all rows: 255 for bytes in columns of the image, otherwise 0

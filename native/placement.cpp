@@ -134,7 +134,8 @@ void Program::place_values() {
   for (int value = 0; value < values; value++) {
     Home& home = homes_[outer[value]];
     if (home.slot < 0 && home.between < 0)
-      home.slot = take_slot(free, (shapes_[outer[value]].channels * plane(outer[value]) + kBlock - 1) / kBlock * kBlock);
+      home.slot =
+          take_slot(free, (shapes_[outer[value]].channels * plane(outer[value]) + kBlock - 1) / kBlock * kBlock);
     for (int other = 0; other < values; other++)  // values whose last reader was the step that made this value
       if (value > 0 && outer[other] == other && homes_[other].slot >= 0 &&
           last[other] + 1 == static_cast<size_t>(value))

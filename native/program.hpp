@@ -29,13 +29,13 @@ struct Shape {
 };
 
 struct Scratch {
-  AlignedBuffer fours;                 // sums of fours: zeros between uses
-  AlignedBuffer sums, widened;         // widened: what a step makes of its input or kernels, just before it uses them
-  AlignedBuffer kept;                  // the used weights of a 1x1 layer
-  const void* copied_by = nullptr;     // whose copy of an image `widened` holds
-  uint64_t copied_in = 0;              // in which run
+  AlignedBuffer fours;              // sums of fours: zeros between uses
+  AlignedBuffer sums, widened;      // widened: what a step makes of its input or kernels, just before it uses them
+  AlignedBuffer kept;               // the used weights of a 1x1 layer
+  const void* copied_by = nullptr;  // whose copy of an image `widened` holds
+  uint64_t copied_in = 0;           // in which run
   ptrdiff_t copied_image = 0, copied_first = 0, copied_end = 0;  // of which image, and its rows
-  std::vector<AlignedBuffer> between;  // values between the steps of a chain
+  std::vector<AlignedBuffer> between;                            // values between the steps of a chain
   std::vector<float*> between_slots;
   std::vector<uint32_t> offsets, start;
 };

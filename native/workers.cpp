@@ -18,7 +18,9 @@ constexpr int kCountBits = 16;
 constexpr ptrdiff_t kMostItems = (ptrdiff_t{1} << kCountBits) - 1;  // of a loop
 
 // A round and a count that change together. Rounds would last for decades.
-constexpr uint64_t packed(uint64_t round, ptrdiff_t count) { return round << kCountBits | static_cast<uint64_t>(count); }
+constexpr uint64_t packed(uint64_t round, ptrdiff_t count) {
+  return round << kCountBits | static_cast<uint64_t>(count);
+}
 constexpr uint64_t round_of(uint64_t packed) { return packed >> kCountBits; }
 constexpr ptrdiff_t count_of(uint64_t packed) { return static_cast<ptrdiff_t>(packed & kMostItems); }
 
@@ -113,8 +115,8 @@ bool Workers::is_announced(uint64_t after, Loop& loop) const {
   return announced_.round.load(std::memory_order_relaxed) == loop.round;  // otherwise they may be of two loops
 }
 
-// Return the number of the next item of a share of `items`; -1 if none is left, or if the loop has ended. Some items are
-// `given` to a worker without being taken.
+// Return the number of the next item of a share of `items`; -1 if none is left, or if the loop has ended. Some items
+// are `given` to a worker without being taken.
 ptrdiff_t Workers::take_one(Share& share, uint64_t round, ptrdiff_t items, ptrdiff_t given) {
   uint64_t taken = share.taken.load(std::memory_order_relaxed);
   while (round_of(taken) <= round) {
@@ -166,8 +168,7 @@ ptrdiff_t Workers::take(const Loop& loop, int worker) noexcept {
     const int owner = (worker + turn) % threads();
     ptrdiff_t first;
     const ptrdiff_t items = share_of(loop, owner, first), before = done;
-    for (ptrdiff_t item; (item = take_one(shares_[owner], loop.round, items, owner ? 0 : given)) >= 0;
-         done++)
+    for (ptrdiff_t item; (item = take_one(shares_[owner], loop.round, items, owner ? 0 : given)) >= 0; done++)
       perform(loop, first + item, worker);
     if (worker > 0 && done > before) report(loop, worker, done);
     for (int spins = 0; turn == 0 && spins < kPatience; spins++) {

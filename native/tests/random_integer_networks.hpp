@@ -227,13 +227,13 @@ inline void draw_other_codes(DrawCodes& d, CodedNetwork& net) {
   append(d, net, back);
 }
 
-// A convolution by channel whose windows go down and across by two, as the first layer too: each thread copies rows.
+// A convolution, mostly by channel, whose windows go down by two, as the first layer too: each thread copies rows.
 inline int draw_strided(DrawCodes& d, CodedNetwork& net, int input) {
   CodedOperation o = coded_from(net, CodedKind::convolution, {input});
   const int side = d.upto(1, 3), pad = d.upto(0, side / 2);
   o.window = {{side, side}, {2, d.upto(1, 2)}, {pad, pad, pad, pad}, {1, 1}};
-  o.groups = o.in.channels;
-  o.out.channels = o.in.channels * (d.chance(0.3) ? 2 : 1);
+  o.groups = d.chance(0.7) ? o.in.channels : 1;
+  o.out.channels = o.groups > 1 ? o.groups * (d.chance(0.3) ? 2 : 1) : d.upto(1, 12);
   for (int axis = 0; axis < 2; axis++)
     (axis ? o.out.width : o.out.height) = num_windows(o.window, axis, axis ? o.in.width : o.in.height, false);
   return o.out.height && o.out.width ? draw_coded_convolution(d, net, o, -1) : input;
@@ -261,9 +261,10 @@ inline void draw_chain(DrawCodes& d, CodedNetwork& net) {
     const int begin = value;
     if (d.chance(0.8)) value = draw_link(d, net, value, false);
     if (d.chance(0.2)) value = draw_coded_affine(d, net, value);
-    value = draw_link(d, net, value, true);
+    const bool keeps_size = d.chance(0.8);
+    value = keeps_size ? draw_link(d, net, value, true) : draw_strided(d, net, value);
     if (d.chance(0.2)) value = draw_coded_affine(d, net, value);
-    if (d.chance(0.8)) value = draw_link(d, net, value, false, d.chance(0.5) ? begin : -1);
+    if (d.chance(0.8)) value = draw_link(d, net, value, false, keeps_size && d.chance(0.5) ? begin : -1);
   }
 }
 
@@ -287,8 +288,9 @@ inline bool draw_coded_network(DrawCodes& d, CodedNetwork& net) {
            num_windows(o.window, 1, o.in.width, ceil)};
   if (!o.out.height || !o.out.width) return false;
   const bool chained = d.chance(0.3);
-  if (chained) {  // planes that are large enough for bands
-    o.in = {d.upto(1, 6), d.upto(8, d.chance(0.1) ? 110 : 30), d.upto(8, d.chance(0.1) ? 110 : 30)};
+  if (chained) {  // planes that are large enough for bands, but for some
+    const int least = d.chance(0.8) ? 8 : 2;
+    o.in = {d.upto(1, 6), d.upto(least, d.chance(0.1) ? 110 : 30), d.upto(least, d.chance(0.1) ? 110 : 30)};
     o.groups = 1;
   }
   net.shapes = {o.in};

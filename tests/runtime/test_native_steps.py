@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
-from prunus.errors import BundleError
+from prunus.errors import BundleError, DataError
 from prunus.runtime import _native
 from prunus.runtime.native_engine import NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
@@ -79,6 +79,22 @@ def test_every_step_is_the_same(kernels: str, operations: list[dict[str, Any]]) 
     graph = make_graph(convolution("a", [0], (8, 3)), *operations)
     for seed in range(4):
         _assert_same(random_coded_bundle(graph, 9, seed=seed), _images(9, seed=seed), kernels)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("share", [0.0, 1.0], ids=["floats", "integers"])
+def test_a_number_that_is_not_finite_is_found_anywhere_in_the_images(share: float, threads: int) -> None:
+    graph = make_graph(convolution("a", [0], (8, 3)), convolution("b", [1], (4, 8)))
+    bundle = random_coded_bundle(graph, 20, share)  # with integers, images are not copied before they are quantized
+    engine = NativeEngine(bundle, threads)
+    expected = engine.logits(_images(20), "a")
+    for place in ((0, 0, 0, 0), (1, 2, 19, 19), (0, 1, 7, 16), (1, 0, 10, 19)):
+        for wrong in (np.nan, np.inf, -np.inf):
+            images = _images(20)
+            images[place] = wrong
+            with pytest.raises(DataError, match="not finite"):
+                engine.logits(images, "a")
+    assert np.array_equal(engine.logits(_images(20), "a"), expected)
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
