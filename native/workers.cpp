@@ -57,11 +57,12 @@ Workers::Workers(int threads) : shares_(std::max(1, threads)), reports_(std::max
 }
 
 Workers::~Workers() {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
-  }
+  stop_ = true;
   wake();
+  {  // wake() may miss a thread that falls asleep at this moment
+    std::lock_guard<std::mutex> lock(mutex_);
+  }
+  wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
