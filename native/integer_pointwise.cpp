@@ -44,6 +44,7 @@ void IntegerPointwiseConvolution::prepare_runs(Program& program) {
   const Lattice& lattice = program.lattice(output);
   // an odd number of blocks, to spread words over the cache; rows of strides are written a block past their end
   row_ = ((lattice.blocks() + is_strided()) | 1) * (kBlock * ptrdiff_t{sizeof(int32_t)});
+  if (is_strided()) program.need_scratch(kMaxGroup * lattice.blocks() * kBlock);
   const Division division = this->division(program);
   if (!division.by_tile) {
     std::vector<ptrdiff_t> recipe{1, inputs[0], layer_.window.stride[0], layer_.window.stride[1], row_};

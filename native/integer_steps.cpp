@@ -18,7 +18,7 @@ void QuantizeStep::run(const Run& run) const {
   const Shape& shape = run.program.shape(output);
   const Lattice& to = run.program.lattice(output);
   const float zero = run.program.zero(output, run.domain);
-  const float* images = inputs[0] == 0 ? run.prepared : nullptr;
+  const float* images = inputs[0] == 0 ? run.in_place : nullptr;
   const auto work = [&](const Piece& rows, int worker) {
     AlignedBuffer& finite = run.context.scratch[worker].sums;
     if (images) finite.grow(shape.width);

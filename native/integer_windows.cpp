@@ -99,7 +99,7 @@ void IntegerWindows::announce(Program& program, int input, int output) const {
 
 void IntegerWindows::settle(Program& program, int input, int output) {
   if (spread_) {
-    settle_spread(program, input, program.lattice(output));
+    settle_spread(program, program.lattice(output));
   } else if (in_place()) {
     settle_in_place(program.lattice(input));
   } else {
@@ -114,15 +114,15 @@ void IntegerWindows::settle_in_place(const Lattice& lattice) {
   set_offsets(offsets);
 }
 
-void IntegerWindows::settle_spread(Program& program, int input, const Lattice& lattice) {
+void IntegerWindows::settle_spread(Program& program, const Lattice& lattice) {
   copied_row_ = 4 * lattice.stride();
   const ptrdiff_t rows = output_.height + rows_.count() - 1;
   if (static_cast<double>(rows) * copied_row_ * static_cast<double>(phases_.size()) > kMostOfAChannel)
     throw std::length_error("the window and the image are too large together");
-  copied_phase_ = rows * copied_row_ + 4 * kBlock;  // a block is written past the last row
-  const ptrdiff_t bytes = static_cast<ptrdiff_t>(phases_.size()) * copied_phase_ + 4 * lattice.side;  // or read
+  copied_phase_ = rows * copied_row_ + 4 * kBlock;  // a block is written past the last row, and more is read
+  const ptrdiff_t bytes = static_cast<ptrdiff_t>(phases_.size()) * copied_phase_ + 4 * lattice.side;
   channel_ = ((bytes + 63) / 64 | 1) * 64;
-  program.add_copy({2, input, copied_row_, copied_phase_, rows_.first}, input_.channels * channel_);  // its bytes count
+  program.need_scratch(input_.channels * channel_ + CopyRoom::kMargin);
   std::vector<ptrdiff_t> offsets;
   for (const Tap& tap : taps_) {
     const ptrdiff_t index = std::lower_bound(phases_.begin(), phases_.end(), tap.phase) - phases_.begin();
@@ -145,7 +145,7 @@ void IntegerWindows::settle_copy(Program& program, int input, const Lattice& lat
   if (static_cast<double>(copied_rows()) * copied_row_ * phases > kMostOfAChannel)
     throw std::length_error("the window and the image are too large together");
   copied_phase_ = copied_rows() * copied_row_;
-  channel_ = ((phases * copied_phase_ / kBlock + 1) | 1) * kBlock + kBlock;  // the last row may be written past its end
+  channel_ = ((phases * copied_phase_ / kBlock + 1) | 1) * kBlock + kBlock;  // blocks are read past the last row
   std::vector<ptrdiff_t> offsets;
   for (const Tap& tap : taps_) {
     const ptrdiff_t index = std::lower_bound(phases_.begin(), phases_.end(), tap.phase) - phases_.begin();
@@ -208,11 +208,11 @@ void IntegerWindows::fetch_channel(const Run& run, int input, const Piece& piece
   fetch(run.codes(input, piece.image) + channel * lattice.plane() + bytes.first, bytes.count());
 }
 
-// Where in a plane the rows are that some rows of the copy come from, with the padding before and after them.
+// Which bytes of a plane some rows of the copy come from, with a block before and after them.
 IntegerWindows::Range IntegerWindows::bytes_of(const Range& rows, const Lattice& lattice) const {
   const ptrdiff_t first = std::max<ptrdiff_t>((rows.first + rows_.first) * spec_.stride[0], 0);
   const ptrdiff_t end = std::min<ptrdiff_t>((rows.last + rows_.first + 1) * spec_.stride[0], input_.height);
-  return {first * lattice.stride() - kBlock, end * lattice.stride() + kBlock};
+  return {first * lattice.stride() - kBlock, end * lattice.stride() + kBlock - 1};
 }
 
 // Which rows of the copy the outputs of a piece read.
@@ -235,11 +235,11 @@ const uint8_t* IntegerWindows::own_copy(const Run& run, int input, const Piece& 
   scratch.widened.grow((input_.channels * channel_ + CopyRoom::kMargin) / static_cast<ptrdiff_t>(sizeof(float)));
   uint8_t* copy = reinterpret_cast<uint8_t*>(scratch.widened.data());
   Range rows = rows_read(piece);
-  const bool is_new = scratch.copied_by != this || scratch.copied_in != run.number;
+  const bool is_new = scratch.copied_by != this || scratch.copied_in != run.serial;
   if (is_new || scratch.copied_image != piece.image || rows.first < scratch.copied_first ||
       rows.first > scratch.copied_end) {
     scratch.copied_by = this;
-    scratch.copied_in = run.number;
+    scratch.copied_in = run.serial;
     scratch.copied_image = piece.image;
     scratch.copied_first = scratch.copied_end = rows.first;
   }

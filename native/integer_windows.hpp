@@ -8,8 +8,8 @@
 // Small inputs of windows of three columns are spread: each thread makes a copy of its own in which every position
 // holds the word of its three neighbours. Their planes need no padding, and all blocks of outputs use the same words.
 //
-// Where an output reads one channel only, each thread copies the rows of the channel that it needs, just before it
-// reads them.
+// Threads that divide the planes copy the rows that they need for themselves, just before they read them: of all
+// channels, or, where an output reads one channel only, of that channel.
 #pragma once
 #include <vector>
 
@@ -67,7 +67,7 @@ class IntegerWindows {
 
   void group_taps(int group);
   bool can_spread() const;
-  void settle_spread(Program& program, int input, const Lattice& lattice);
+  void settle_spread(Program& program, const Lattice& lattice);
   const uint8_t* own_copy(const Run& run, int input, const Piece& piece, int worker) const;
   void spread_plane(const uint8_t* from, const Lattice& lattice, uint8_t zero, const Range& rows, uint8_t* to) const;
   void spread_rows(const uint8_t* from, const Lattice& lattice, uint8_t zero, const Range& rows, uint8_t* to) const;

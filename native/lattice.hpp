@@ -29,13 +29,14 @@ struct Lattice {
   // Bytes before the first block. Threads that divide a plane in the middle write to cache lines of their own.
   ptrdiff_t margin() const { return margin_; }
   // Bytes from one channel to the next: an odd number of lines or blocks, which spreads channels over the cache.
+  // Windows may read a block past the padding, and another thread may be writing the next channel.
   ptrdiff_t plane() const { return plane_; }
 
   // Call it when the padding is known.
   void settle() {
     const ptrdiff_t beyond = (padding() + blocks() / 2 * kBlock) % kLine, unit = is_divided() ? kLine : kBlock;
     margin_ = padding() + (is_divided() && beyond ? kLine - beyond : 0);
-    plane_ = ((margin_ + blocks() * kBlock + padding() + unit - 1) / unit | 1) * unit;
+    plane_ = ((margin_ + blocks() * kBlock + padding() + kBlock + unit - 1) / unit | 1) * unit;
   }
 
   void mark_pixels() {

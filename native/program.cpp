@@ -159,6 +159,7 @@ bool Program::run_chunk(Context& context, const float* images, ptrdiff_t count, 
     if (!context.finite) return false;
     run_chain(run, chain);
   }
+  if (!context.finite) return false;
   if (integer_heads_[domain].weight) {
     classify_codes(run, logits);
   } else {

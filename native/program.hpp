@@ -109,8 +109,8 @@ struct Run {
   Context& context;
   ptrdiff_t images;
   int domain;
-  uint64_t number;                  // differs between the runs of a context
-  const float* prepared = nullptr;  // the images, if the first step reads them where they are
+  uint64_t serial;                  // differs between the runs of a context
+  const float* in_place = nullptr;  // the images, if the first step reads them where they are
   float* const* between = nullptr;  // in a chain: the worker's own values
   float* value(int number, ptrdiff_t image) const;
   uint8_t* codes(int number, ptrdiff_t image) const;  // position 0 of the first channel of a coded value
@@ -155,7 +155,7 @@ class Step {
   // Called when all steps are known: first to tell what padding coded values need, then to prepare runs.
   virtual void announce(Program&) {}
   virtual void settle(Program&) {}
-  // Whether the step, if it is the first, reads `prepared` images and tells the context if they are not finite.
+  // Whether the step, if it is the first, reads images where they are and tells the context if they are not finite.
   virtual bool takes_images() const { return false; }
   // Whether some blocks of the output, in all channels, can be computed from nearby blocks of the first input, which
   // then has the size of the output. Such a step uses only its inputs and the scratch memory of its worker: it may be

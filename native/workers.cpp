@@ -77,7 +77,7 @@ void Workers::run(ptrdiff_t items, Call call, void* context) {
     Loop loop{call, context, first, std::min(items - first, kMostItems)};
     loop.round = announce(loop);
     const ptrdiff_t done = take(loop, 0);
-    for (int spins = 0; !is_over(loop, 0, done); spins++) {
+    for (int spins = 0; !is_finished(loop, done); spins++) {
       if (spins < kSpins) {
         pause();
       } else {
@@ -147,15 +147,17 @@ void Workers::report(const Loop& loop, int worker, ptrdiff_t done) {
   reports_[worker].done.store(packed(loop.round, done), std::memory_order_release);
 }
 
-// For the calling thread: whether all items are finished; `done` of them by itself. For others: whether they may wait
-// for the next loop.
-bool Workers::is_over(const Loop& loop, int worker, ptrdiff_t done) const {
-  if (worker > 0) return announced_.round.load(std::memory_order_relaxed) != loop.round;
+// Whether all items are finished, `done` of them by the calling thread.
+bool Workers::is_finished(const Loop& loop, ptrdiff_t done) const {
   for (ptrdiff_t other = 1; other < threads(); other++) {
     const uint64_t report = reports_[other].done.load(std::memory_order_acquire);
     if (round_of(report) == loop.round) done += count_of(report);
   }
   return done == loop.items;
+}
+
+bool Workers::has_next(const Loop& loop) const {
+  return announced_.round.load(std::memory_order_relaxed) != loop.round;
 }
 
 // Take items until none is left: first those of the worker's own share, then those of others. Returns their number. The
@@ -173,7 +175,7 @@ ptrdiff_t Workers::take(const Loop& loop, int worker) noexcept {
       perform(loop, first + item, worker);
     if (worker > 0 && done > before) report(loop, worker, done);
     for (int spins = 0; turn == 0 && spins < kPatience; spins++) {
-      if (is_over(loop, worker, done)) return done;
+      if (worker ? has_next(loop) : is_finished(loop, done)) return done;
       pause();
     }
   }

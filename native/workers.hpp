@@ -62,7 +62,8 @@ class Workers {
   ptrdiff_t share_of(const Loop& loop, int worker, ptrdiff_t& first) const;
   void perform(const Loop& loop, ptrdiff_t item, int worker) noexcept;
   void report(const Loop& loop, int worker, ptrdiff_t done);
-  bool is_over(const Loop& loop, int worker, ptrdiff_t done) const;
+  bool is_finished(const Loop& loop, ptrdiff_t done) const;
+  bool has_next(const Loop& loop) const;
   void live(int worker);
   bool is_forked() const;  // a forked child has this object, but not its threads
 

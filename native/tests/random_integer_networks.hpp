@@ -230,7 +230,7 @@ inline void draw_other_codes(DrawCodes& d, CodedNetwork& net) {
 // A convolution, mostly by channel, whose windows go down by two, as the first layer too: each thread copies rows.
 inline int draw_strided(DrawCodes& d, CodedNetwork& net, int input) {
   CodedOperation o = coded_from(net, CodedKind::convolution, {input});
-  const int side = d.upto(1, 3), pad = d.upto(0, side / 2);
+  const int side = d.upto(1, 5), pad = d.upto(0, side / 2);
   o.window = {{side, side}, {2, d.upto(1, 2)}, {pad, pad, pad, pad}, {1, 1}};
   o.groups = d.chance(0.7) ? o.in.channels : 1;
   o.out.channels = o.groups > 1 ? o.groups * (d.chance(0.3) ? 2 : 1) : d.upto(1, 12);
