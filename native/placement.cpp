@@ -133,6 +133,7 @@ void Program::place_values() {
   std::vector<int> free;
   for (int value = 0; value < values; value++) {
     Home& home = homes_[outer[value]];
+    if (value == 0 && !copies_images_) continue;  // the images lie elsewhere, and no other value is free yet
     if (home.slot < 0 && home.between < 0)
       home.slot =
           take_slot(free, (shapes_[outer[value]].channels * plane(outer[value]) + kBlock - 1) / kBlock * kBlock);
