@@ -1,7 +1,6 @@
 // How kernels for codes begin and end: reading the words of a window; then scale, add, clamp, round, and padding.
 
 constexpr int kPerBlock = kBlock / Lanes::width;  // vectors of a block
-constexpr ptrdiff_t kLine = 64;                   // bytes of a cache line
 
 // Load the codes that one word of a window multiplies, for the block at p. Near: its offsets follow each other. A step
 // of 4: they are words already.

@@ -1,5 +1,7 @@
 #include "integer_depthwise.hpp"
 
+#include "cache_lines.hpp"
+
 namespace prunus {
 
 namespace {

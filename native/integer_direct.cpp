@@ -13,7 +13,6 @@ namespace {
 constexpr ptrdiff_t kMostSums = 32768;    // bytes: they may fill the L1 cache, because kernels seldom wait for others
 constexpr ptrdiff_t kLargeCache = 49152;  // bytes of an L1 cache in which sums leave room for long tiles
 constexpr int kShortTile = 4;             // blocks; longer ones were slower with a cache of 32 KB
-constexpr ptrdiff_t kFewBlocks = 8;       // planes of at most so many blocks are not divided between threads
 
 bool has_large_cache() {
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
@@ -56,7 +55,7 @@ void IntegerDirectConvolution::run(const Run& run) const {
       kernels_.direct(job(run, piece, first, worker), piece.first_block, piece.last_block);
     run.fill_ring(output, piece);
   };
-  run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, block, {tile_, kFewBlocks});
+  run.for_each_piece(run.program.lattice(output).blocks(), layer_.outputs, work, block, {tile_, kCodes.few});
 }
 
 // Return the kernel's arguments for the blocks of a piece and one block of outputs.

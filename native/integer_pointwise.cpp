@@ -136,7 +136,8 @@ IntegerPointwiseConvolution::Division IntegerPointwiseConvolution::division(cons
   const ptrdiff_t blocks = program.lattice(output).blocks();
   // otherwise every thread reads all of the input, or all of the weights
   const bool is_large = blocks > kLargePlane || layer_.inputs * blocks * kBlock > num_kept_;
-  const bool by_plane = threads == 1 || (blocks > kCodes.few && is_large) || program.is_chained(output);
+  const bool by_plane =
+      threads == 1 || (program.lattice(output).is_divided() && is_large) || program.is_chained(output);
   const bool by_tile = !is_strided() && (by_plane || words_->count() * blocks < kFewInterleaved);
   const int parts = by_plane ? 1 : by_tile ? threads : threads * kPartsPerThread;
   return {by_plane, by_tile, (layer_.outputs + parts - 1) / parts};

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "cache_lines.hpp"
+
 namespace prunus {
 
 namespace {
@@ -20,14 +22,14 @@ constexpr double kMostOfAChannel = 1ull << 30;       // bytes; far above any rea
 }  // namespace
 
 IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output,
-                               const IntegerKernels& kernels, bool by_channel)
+                               const IntegerKernels& kernels, bool is_depthwise)
     : spec_(spec),
       input_(input),
       output_(output),
       group_(kernels.group),
       step_(spec.stride[1] == 2 ? 2 : 1),
       across_(spec.stride[1] / step_),
-      is_depthwise_(by_channel),
+      is_depthwise_(is_depthwise),
       spread_(kernels.spread) {
   if (static_cast<ptrdiff_t>(spec.kernel[0]) * spec.kernel[1] > kMostTaps)
     throw std::length_error("the window is too large for 8 bits");
@@ -49,8 +51,8 @@ IntegerWindows::IntegerWindows(const WindowSpec& spec, const Shape& input, const
     columns_ = {std::min(columns_.first, tap.right), std::max(columns_.last, tap.right)};
   }
   group_taps(group_);
-  by_channel_ = by_channel && rows_.count() <= kMostRowsCopied && !in_place();
-  if (by_channel || !can_spread()) spread_ = nullptr;
+  by_channel_ = is_depthwise && rows_.count() <= kMostRowsCopied && !in_place();
+  if (is_depthwise || !can_spread()) spread_ = nullptr;
 }
 
 // Neighbours of a row are read at once; three of them fill a word of four well enough. All other taps are put together
@@ -121,7 +123,7 @@ void IntegerWindows::settle_spread(Program& program, const Lattice& lattice) {
     throw std::length_error("the window and the image are too large together");
   copied_phase_ = rows * copied_row_ + 4 * kBlock;  // a block is written past the last row, and more is read
   const ptrdiff_t bytes = static_cast<ptrdiff_t>(phases_.size()) * copied_phase_ + 4 * lattice.side;
-  channel_ = ((bytes + 63) / 64 | 1) * 64;
+  channel_ = ((bytes + kLine - 1) / kLine | 1) * kLine;
   program.need_scratch(input_.channels * channel_ + CopyRoom::kMargin);
   std::vector<ptrdiff_t> offsets;
   for (const Tap& tap : taps_) {

@@ -26,7 +26,7 @@ class IntegerWindows {
   };
 
   IntegerWindows(const WindowSpec& spec, const Shape& input, const Shape& output, const IntegerKernels& kernels,
-                 bool by_channel);
+                 bool is_depthwise);
 
   int num_taps() const { return static_cast<int>(taps_.size()); }
   const std::vector<Word>& words() const { return word_taps_; }

@@ -13,6 +13,7 @@
 namespace prunus {
 
 constexpr int kBlock = 16;         // floats; planes are divided into blocks
+constexpr ptrdiff_t kLine = 64;    // bytes of a cache line
 constexpr int kMaxTaps = 9;        // shifted inputs that are held in registers at once
 constexpr int kOutputBlock = 128;  // output channels whose sums are held in the L1 cache at once
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels.hpp"
+#include "partition.hpp"
 
 namespace prunus {
 
@@ -17,9 +18,7 @@ struct Lattice {
   ptrdiff_t side = 0, ring = 0;
   std::vector<uint8_t> pixels;  // per position of all blocks: 255 for a pixel, 0 for padding
 
-  static constexpr ptrdiff_t kLine = 64;      // bytes of a cache line
-  static constexpr ptrdiff_t kFewBlocks = 8;  // planes of more may be divided between threads
-  bool is_divided() const { return blocks() > kFewBlocks; }
+  bool is_divided() const { return blocks() > kCodes.few; }  // if there are threads
 
   ptrdiff_t stride() const { return width + side; }
   ptrdiff_t positions() const { return height * stride() - side; }  // up to the last pixel

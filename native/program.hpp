@@ -79,30 +79,12 @@ struct Context {
   SplitRoom split;
   CopyRoom copy;
   AlignedBuffer cropped, gathered, widened;
-  std::vector<Scratch> scratch;  // one per worker
-  uint64_t runs = 0;
+  std::vector<Scratch> scratch;    // one per worker
+  uint64_t runs = 0;               // so far
   std::atomic<bool> finite{true};  // the images of the run, as far as they were read
 };
 
 class Program;
-
-// Ask for the cache lines of some bytes, because another core may have written them.
-inline void fetch(const uint8_t* from, ptrdiff_t bytes) {
-  const uint8_t* line = from - reinterpret_cast<uintptr_t>(from) % Lattice::kLine;
-  for (; line < from + bytes; line += Lattice::kLine) __builtin_prefetch(line);
-}
-
-// The same for bytes that will be written. Compilers for all processors of x86 would ask for them to be read.
-inline void fetch_to_write(const uint8_t* from, ptrdiff_t bytes) {
-  const uint8_t* line = from - reinterpret_cast<uintptr_t>(from) % Lattice::kLine;
-  for (; line < from + bytes; line += Lattice::kLine) {
-#if defined(__x86_64__)
-    asm volatile("prefetchw %0" : : "m"(*line));
-#else
-    __builtin_prefetch(line, 1);
-#endif
-  }
-}
 
 struct Run {
   const Program& program;

@@ -128,11 +128,8 @@ ptrdiff_t Workers::take_one(Share& share, uint64_t round, ptrdiff_t items, ptrdi
   return -1;
 }
 
-// Return the number of items in a worker's share.
-ptrdiff_t Workers::share_of(const Loop& loop, int worker, ptrdiff_t& first) const {
-  first = loop.items * worker / threads();
-  return loop.items * (worker + 1) / threads() - first;
-}
+// Return the first item of a worker's share; that of the last worker + 1 is the end.
+ptrdiff_t Workers::first_of(const Loop& loop, int worker) const { return loop.items * worker / threads(); }
 
 void Workers::perform(const Loop& loop, ptrdiff_t item, int worker) noexcept {
   try {
@@ -163,14 +160,12 @@ bool Workers::has_next(const Loop& loop) const {
 // Take items until none is left: first those of the worker's own share, then those of others. Returns their number. The
 // calling thread starts with its first item at once: taking one waits until other threads have seen the announcement.
 ptrdiff_t Workers::take(const Loop& loop, int worker) noexcept {
-  ptrdiff_t own;
-  const ptrdiff_t given = std::min<ptrdiff_t>(1, share_of(loop, 0, own));
+  const ptrdiff_t given = std::min<ptrdiff_t>(1, first_of(loop, 1));
   ptrdiff_t done = 0;
-  for (; worker == 0 && done < given; done++) perform(loop, own + done, worker);
+  for (; worker == 0 && done < given; done++) perform(loop, done, worker);
   for (int turn = 0; turn < threads(); turn++) {
     const int owner = (worker + turn) % threads();
-    ptrdiff_t first;
-    const ptrdiff_t items = share_of(loop, owner, first), before = done;
+    const ptrdiff_t first = first_of(loop, owner), items = first_of(loop, owner + 1) - first, before = done;
     for (ptrdiff_t item; (item = take_one(shares_[owner], loop.round, items, owner ? 0 : given)) >= 0; done++)
       perform(loop, first + item, worker);
     if (worker > 0 && done > before) report(loop, worker, done);

@@ -59,7 +59,7 @@ class Workers {
   uint64_t announce(const Loop& loop);
   bool is_announced(uint64_t after, Loop& loop) const;
   ptrdiff_t take(const Loop& loop, int worker) noexcept;
-  ptrdiff_t share_of(const Loop& loop, int worker, ptrdiff_t& first) const;
+  ptrdiff_t first_of(const Loop& loop, int worker) const;
   void perform(const Loop& loop, ptrdiff_t item, int worker) noexcept;
   void report(const Loop& loop, int worker, ptrdiff_t done);
   bool is_finished(const Loop& loop, ptrdiff_t done) const;

@@ -17,6 +17,7 @@ from benchmarks import versus_page
 from benchmarks.runtime_speed import LEAST_GAIN, TARGETS
 from prunus.alternatives.table import ALTERNATIVES
 from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
+from prunus.report.alternatives.tables import to_markdown
 from tests.conftest import write_domain
 from tests.makers.warm_commands import warm_commands
 
@@ -208,6 +209,38 @@ def test_the_page_of_alternatives_shows_the_tables_that_the_raw_results_make() -
         assert {row.name for row in results.rows} >= set(ALTERNATIVES)
         assert (versus_page.RESULTS / name / "versus.md").read_text() in page
         assert f"(results/versus/{name}/versus.svg)" in page
+
+
+def test_what_is_said_of_the_demo_s_alternatives_was_measured() -> None:
+    text = " ".join(versus_page.PAGE.read_text().split())
+    part = text[text.index("- **`finetuned` is not beaten in accuracy.**") : text.index("Not measured here: ours with")]
+    results = versus_page.read_results("demo")
+    table = to_markdown(results)
+    right, size, time = {}, {}, {}
+    for name in results.titles:
+        rows = [row for row in results.rows if row.name == name]
+        right[name] = mean(100 * mean(row.accuracies.values()) for row in rows)
+        size[name] = mean(row.total_bytes for row in rows)
+        time[name] = mean(latency.median_ms for row in rows for latency in row.latencies.values())
+    noise = {name: re.search(rf"\| {name} \| ours_int8: (\S+) points, (.*?) \(± (\S+)\)", table) for name in right}
+    gains = {name: found for name, found in noise.items() if found}
+    assert {name: found[2] for name, found in gains.items()} == {
+        "finetuned": "within the noise",
+        "probe": "better",
+        "pruned": "within the noise",
+        "lora": "within the noise",
+    }
+    ahead = right["finetuned"] - right["ours_int8"]
+    assert f"{ahead:.1f} points more accurate than ours in 8 bits, within the noise of {gains['finetuned'][3]}" in part
+    assert 14.5 < size["finetuned"] / size["ours_int8"] < 15.5  # a fifteenth
+    assert 0.38 < time["ours_int8"] / time["finetuned"] < 0.42  # two fifths
+    pruned, lora = gains["pruned"], gains["lora"]
+    assert f"{pruned[1].lstrip('+')} and {lora[1].lstrip('+')} points more accurate" in part
+    assert f"the noise is {pruned[3]} and {lora[3]} points" in part
+    assert all(size["ours_int8"] < size[name] and time["ours"] < time[name] for name in ("probe", "pruned", "lora"))
+    assert time["ours_int8"] < time["ours"]
+    assert size["pruned"] < size["ours"] < size["probe"]
+    assert f"ours takes {time['ours_int8'] / time['ours']:.2f} of the time of float32" in part
 
 
 def test_the_page_of_alternatives_says_what_is_absent_until_it_is_stored(

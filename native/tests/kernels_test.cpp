@@ -136,11 +136,32 @@ int check_buffer() {
   return std::all_of(buffer.data(), buffer.data() + 16, [](float x) { return x == 0; }) ? 0 : 1;
 }
 
+// Planes that threads divide in the middle: the halves lie in lines of their own, and a block may be read past the end.
+int check_lattices() {
+  int wrong = 0;
+  for (int height = 1; height <= 40; height++)
+    for (int width = 1; width <= 40; width++)
+      for (int padding = 0; padding <= 3; padding++) {
+        Lattice lattice;
+        lattice.height = height;
+        lattice.width = width;
+        lattice.ring = lattice.side = padding;
+        lattice.settle();
+        const ptrdiff_t middle = lattice.margin() + lattice.blocks() / 2 * kBlock;
+        const ptrdiff_t end = lattice.margin() + lattice.blocks() * kBlock + padding * (width + padding + 1);
+        const bool is_apart = lattice.blocks() <= 8 || (middle % 64 == 0 && lattice.plane() % 64 == 0);
+        const bool has_room = lattice.margin() >= padding * (width + padding + 1) && lattice.plane() >= end + kBlock;
+        wrong += !is_apart || !has_room;
+      }
+  if (wrong) std::printf("%d lattices do not keep threads apart or lack room\n", wrong);
+  return wrong;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int cases = argc > 1 ? std::atoi(argv[1]) : 300, first = argc > 2 ? std::atoi(argv[2]) : 0;
-  int wrong = check_buffer() + check_random_codes(cases, first), done = 0;
+  int wrong = check_buffer() + check_lattices() + check_random_codes(cases, first), done = 0;
   double worst = 0;
   for (int seed = first; done < cases; seed++) {
     Draw draw(static_cast<unsigned>(seed));

@@ -10,8 +10,9 @@ import pytest
 
 from prunus.bundle.file import write_bundle
 from prunus.errors import BundleError
-from prunus.runtime import Predictor
+from prunus.runtime import Predictor, _native
 from prunus.runtime.native_engine import NativeEngine
+from tests.makers.coded_bundles import random_coded_bundle
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle
 
 
@@ -83,6 +84,18 @@ def test_a_stride_of_any_length_is_computed() -> None:
     graph = make_graph(convolution("far", (0,), (4, 3), kernel=(1, 1), stride=(65536, 65536), pads=(1, 1, 0, 0)))
     bundle = random_bundle(graph, 8, density=1.0)
     assert np.isfinite(NativeEngine(bundle).logits(np.ones((1, 3, 8, 8), np.float32), "a")).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_what_each_thread_copies_for_itself_is_counted(stride: int) -> None:
+    window = {"stride": (stride, stride), "pads": (1, 1, 1, 1)}
+    graph = make_graph(convolution("first", (0,), (100, 3), **POINT), convolution("wide", (1,), (4, 100), **window))
+    bundle = random_coded_bundle(graph, 20)
+    least = 100 * 20 * 20 // stride  # bytes
+    if stride == 1 and "avx512vnni" not in _native.available_kernels():
+        pytest.skip("only avx512vnni spreads words; elsewhere, windows of stride 1 are read in place")
+    two, four = (NativeEngine(bundle, threads).image_bytes for threads in (2, 4))
+    assert four - two >= 2 * least
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
