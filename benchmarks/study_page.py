@@ -33,7 +33,7 @@ def absent(runs: Runs, study: Study) -> str:
         return ""
     claims = enumerate(claims_of(study).values(), 1)
     waiting = [f"[{number}](#claim-{number})" for number, claim in claims if claim.is_open(runs)]
-    text = f"**Part of the evidence is absent: {len(runs)} of {total} runs are measured.**"
+    text = f"**Some results are missing: {len(runs)} of {total} runs are measured.**"
     if waiting:
         text += f" Of claims {', '.join(waiting)} a verdict is still open."
     text += " A run that refutes a claim decides it although others are missing."

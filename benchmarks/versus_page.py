@@ -35,7 +35,7 @@ def read_results(name: str) -> Versus:
 def absent() -> str:
     """Say at the top of the page which results are missing; nothing once all are stored."""
     lines = [f"- {problem}: {title}." for name, title in EXPECTED.items() for problem in problems(name)]
-    return "\n".join(["**Part of the evidence is absent:**", "", *lines, ""]) if lines else ""
+    return "\n".join(["**Some results are missing:**", "", *lines, ""]) if lines else ""
 
 
 def problems(name: str) -> list[str]:

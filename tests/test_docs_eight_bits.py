@@ -194,9 +194,11 @@ def test_the_speeds_of_the_present_version_are_those_that_were_measured() -> Non
     assert missed == {f"{wide} at 75%: {gain}": 3, f"{small[0]} at 75%: {gain}": 3, f"{wide} at 90%: over_float32": 1}
     least = min(run["networks"][wide][2]["over_float32"] for run in runs)
     assert f"but for one run with {least:.2f} instead of 2.2 times the speed of float32" in part
-    earlier = [spread(gain, *places, of=[before]) for places in ([(large, 0), (large, 1)], [(wide, 0)], [(wide, 1)])]
-    last = spread(gain, small, of=[before])
-    assert f"they were {', '.join(earlier)} and {last} times as fast" in part
+    both, half, quarter = (
+        spread(gain, *places, of=[before]) for places in (((large, 0), (large, 1)), ((wide, 0),), ((wide, 1),))
+    )
+    assert f"they were {both} times as fast for resnet50, {half} and {quarter} for wrn28_4 with 50 and 75 % off" in part
+    assert f"and {spread(gain, small, of=[before])} for mobilenetv2_100." in part
 
 
 def test_the_speeds_on_an_older_processor_are_those_that_were_measured() -> None:

@@ -103,7 +103,7 @@ def test_a_run_of_own_things_continues_with_the_same_bits_if_they_are_passed_aga
     other = prunus.OwnDomain(train=pictures(20, 5), test=pictures(6, 1), classes=CLASSES)
     with pytest.raises(TrainingError, match=r"the data of domain 'shades' has changed since this run began"):
         prunus.resume(part, backbone=LeafNet(), domains={"shades": other}, transform=_flip, progress=False)
-    unregistered = r"trained with the own network 'leaf_net', which is not registered here"
+    unregistered = r"trained with your own network 'leaf_net', which is not registered here"
     with pytest.raises(BackboneError, match=unregistered):
         prunus.prune(part, tmp_path / "model.prunus")
     with pytest.raises(BackboneError, match=unregistered):

@@ -97,7 +97,7 @@ class RunFolder:
         self.recipe = path / "recipe.json"  # as it was trained, with all defaults filled in
         self.checkpoint = path / "checkpoint.safetensors"  # the last saved state
         self.previous = path / "previous.safetensors"  # the state saved before it
-        self.backbone = path / "backbone.safetensors"  # the weights of an own network that no other file holds
+        self.backbone = path / "backbone.safetensors"  # the weights of a user's network that no other file holds
         self.lock = path / ".lock"  # held by the process that trains
         self.best = path / "best.safetensors"  # the best epoch's state, if training.keep is "best"
         self.frozen_features = path / "frozen_features.safetensors"  # a linear classifier per domain

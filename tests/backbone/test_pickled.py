@@ -78,14 +78,14 @@ def test_a_layer_of_the_network_is_no_classifier_whatever_its_name(tmp_path: Pat
             self.head = nn.Sequential(nn.Conv2d(12, 2, 1))
 
     content = {**Headed().state_dict(), "head.1.weight": torch.zeros(3)}
-    with pytest.raises(BackboneError, match=r"have 1 tensor that headed has not, such as 'head.1.weight'"):
+    with pytest.raises(BackboneError, match=r"have 1 tensor that headed does not have, such as 'head.1.weight'"):
         fill(Headed(), content, "headed")
 
 
 def test_nothing_is_copied_if_anything_is_wrong() -> None:
     network = leaf_net(3)
     before = {key: tensor.clone() for key, tensor in network.state_dict().items()}
-    with pytest.raises(BackboneError, match="has not, such as 'stray'"):
+    with pytest.raises(BackboneError, match="does not have, such as 'stray'"):
         fill(network, STATE | {"stray": torch.zeros(1)}, "leaf_net")
     assert all(torch.equal(tensor, before[key]) for key, tensor in network.state_dict().items())
 
@@ -95,7 +95,9 @@ def test_the_weights_of_a_larger_network_of_the_same_family_are_refused() -> Non
 
     small, large = (build_timm(f"timm/{name}") for name in ("resnet18", "resnet34"))
     assert timm_head("timm/resnet18") == {"fc.weight", "fc.bias"}
-    with pytest.raises(BackboneError, match=r"^the weights have 80 tensors that resnet18 has not, such as 'layer1.2"):
+    with pytest.raises(
+        BackboneError, match=r"^the weights have 80 tensors that resnet18 does not have, such as 'layer1.2"
+    ):
         fill(small, large.state_dict(), "resnet18", timm_head("timm/resnet18"))
     with pytest.raises(BackboneError, match=r"^the weights lack 80 tensors that resnet34 needs, such as 'layer1.2"):
         fill(large, small.state_dict(), "resnet34", timm_head("timm/resnet34"))

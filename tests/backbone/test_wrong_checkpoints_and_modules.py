@@ -138,9 +138,9 @@ def _folder(path: Path) -> None:
 SAVE = r"save the weights with: torch.save\(model.state_dict\(\), 'weights.pth'\)"
 CHECKPOINTS: dict[Callable[[Path], None], str] = {
     _other_architecture: r"the weights lack 10 tensors that leaf_net needs, such as 'conv1.weight', .*; "
-    r"the weights have 6 tensors that leaf_net has not, such as '0.weight', .*; is .*w.pth the file of leaf_net\?",
+    r"the weights have 6 tensors that leaf_net does not have, such as '0.weight'.*; is .*w.pth the file of leaf_net\?",
     _without_a_tensor: r"the weights lack 1 tensor that leaf_net needs, such as 'norm2.running_var'; is",
-    _with_another_tensor: r"^the weights have 1 tensor that leaf_net has not, such as 'conv3.weight'; is",
+    _with_another_tensor: r"^the weights have 1 tensor that leaf_net does not have, such as 'conv3.weight'; is",
     _wider: r"^'conv1.weight' of leaf_net has the shape \(8, 3, 3, 3\), the weights file has \(9, 3, 3, 3\) "
     r"\(and 5 other tensors of another shape\); is",
     _with_code: rf"w.pth holds [\w.]+, an object of Python that could run code, and only tensors are read; {SAVE}",

@@ -85,7 +85,7 @@ def test_an_own_network_that_is_not_registered_is_asked_for(
     monkeypatch.setattr(registry, "_REGISTERED", {})
     with pytest.raises(
         BackboneError,
-        match=r"the model file was made from the own network 'leaf_net', which is not registered here; "
+        match=r"the model file was made from your own network 'leaf_net', which is not registered here; "
         r"in Python pass backbone=MODULE, or install a package that registers it",
     ) as caught:
         prunus.add_domain(base, cars, tmp_path / "x.prunus", settings=SETTINGS, observers=[], **options)  # type: ignore[arg-type]

@@ -102,7 +102,7 @@ def probe_network(network: nn.Module, size: int) -> Probe:
         with calls, torch.enable_grad():
             image = torch.zeros(1, 3, size, size, requires_grad=True)
             features = network.eval()(image.clone())  # a network may change the image in place
-    except Exception as error:  # an own network may raise anything
+    except Exception as error:  # a user's network may raise anything
         raise SizeError(size, first_line(error)) from None
     finally:
         for hook in hooks:

@@ -82,7 +82,7 @@ def _missing(named: Named, targets: Named, name: str, head: Collection[str]) -> 
 def _surplus(named: Named, targets: Named, name: str, head: Collection[str]) -> str | None:
     surplus = left_over(named, targets, head)
     return (
-        f"the weights have {plural(len(surplus), 'tensor')} that {name} has not, {_such_as(surplus)}"
+        f"the weights have {plural(len(surplus), 'tensor')} that {name} does not have, {_such_as(surplus)}"
         if surplus
         else None
     )

@@ -186,7 +186,7 @@ def _check_name(card: BackboneCard, name: str, file: Path) -> None:
 
 
 def _file(choice: BackboneChoice, own: OwnBackbone | None) -> Path | None:
-    """Return the file of the weights; None if they are random, or those of an own network as it is built."""
+    """Return the file of the weights; None if they are random, or those of a user's network as it is built."""
     if choice.weights == "random":
         return None
     if choice.weights != "pretrained":

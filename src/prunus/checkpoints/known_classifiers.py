@@ -15,7 +15,7 @@ from prunus.version import __version__
 def known_classifiers(folder: Path, identity: Identity, device: torch.device) -> dict[str, Path]:
     """Return where the classifier of every domain is kept; the file's name is a hash of all that decides its content.
 
-    There are no such files for own networks: they may compute something else tomorrow with the same weights.
+    There are no such files for users' networks: they may compute something else tomorrow with the same weights.
     """
     if find_own(identity.recipe.backbone.name):
         return {}

@@ -122,7 +122,7 @@ def new_figure(columns: int, width: float, height: float) -> tuple[Figure, list[
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  # optional package; no pyplot, so no window system
     except ImportError:
-        raise MissingExtraError("matplotlib", "train", "drawing plots") from None
+        raise MissingExtraError("matplotlib", "report", "drawing plots") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = list(figure.subplots(1, columns, squeeze=False)[0])
     for panel in axes:

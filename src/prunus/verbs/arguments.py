@@ -1,4 +1,4 @@
-"""What public functions accept for a recipe, a run folder, a model file, and an own network and data."""
+"""What public functions accept for a recipe, a run folder, a model file, and a user's network and data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def model_path(model: object) -> Path:
 
 @dataclass(frozen=True)
 class Own:
-    """An own network, own domains and a transform, as a caller has passed them."""
+    """A user's network, domains and transform, as a caller has passed them."""
 
     backbone: nn.Module | None = None
     domains: Domains | None = None

@@ -39,7 +39,7 @@ def evaluate(  # noqa: PLR0913  # what to measure, how, and what comes from Pyth
     Args:
         data: the folder of the domains, or of the benchmark, if it is not where the recipe says.
         crops: how many crops of an image to average (default: the recipe's).
-        backbone: the own network with which a run was trained.
+        backbone: your own network, with which a run was trained.
         domains: the images of domains that were passed from Python in training.
     """
     if split not in SPLITS:

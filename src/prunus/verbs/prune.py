@@ -60,7 +60,7 @@ def prune(
             images.
         data: for int8, the folder of the domains, if it is not where the recipe says; a model file does not record
             where its images are.
-        backbone: the own network with which the run was trained.
+        backbone: your own network, with which the run was trained.
         domains: for int8, the images of domains that were passed from Python in training.
     """
     file = as_path(out, "the model file to write")

@@ -66,7 +66,7 @@ def train(  # noqa: PLR0913  # what to train, how, and what comes from Python
 
 
 def _unregistered(own: Own, name: str) -> str | None:
-    """Say what is missing before commands can open a run of an own network."""
+    """Say what is missing before commands can open a run of a user's network."""
     known = [*own_names(), *(row.name for row in read_catalog().backbones)]
     if own.backbone is None or name in known or name.startswith(TIMM_PREFIX):
         return None
@@ -93,7 +93,7 @@ def resume(  # noqa: PLR0913  # as train
     Args:
         recipe: the run's recipe or its file, to be checked or extended: training.epochs may be larger.
         progress: as in `train`.
-        backbone: the own network with which the run began; its weights are those that the run has kept.
+        backbone: your own network, with which the run began; its weights are those that the run has kept.
         domains: the images with which the run began.
         transform: the one with which the run began.
     """

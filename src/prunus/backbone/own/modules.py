@@ -1,4 +1,4 @@
-"""Build an own network, and refuse in one sentence what cannot be a backbone."""
+"""Build a user's network, and refuse in one sentence what cannot be a backbone."""
 
 import copy
 import reprlib
@@ -25,7 +25,7 @@ OLD_PARAMETRIZATIONS = {"WeightNorm": "remove_weight_norm", "SpectralNorm": "rem
 
 
 def build_own(own: OwnBackbone) -> nn.Module:
-    """Return a copy of an own network on the CPU, in single precision."""
+    """Return a copy of a user's network on the CPU, in single precision."""
     try:
         network = own.build()
     except Exception as error:  # the function is the user's

@@ -1,4 +1,4 @@
-"""The table of own networks: registered by name, found in installed packages, or passed to one call.
+"""The table of users' networks: registered by name, found in installed packages, or passed to one call.
 
 It needs no torch, so that networks can be listed without it.
 """
@@ -32,7 +32,7 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class OwnBackbone:
-    """An own network.
+    """A user's network.
 
     Args:
         build: returns the network, without its classifier.
@@ -63,7 +63,7 @@ def register_backbone(  # what timm's configuration of a network holds
     std: Sequence[float],
     weights: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Make an own network known by a name, which recipes and commands then accept as `backbone`.
+    """Make a user's network known by a name, which recipes and commands then accept as `backbone`.
 
     A package that registers networks in a module lists the module as an entry point of the group `prunus.backbones`,
     under the name of each network. After its installation every command finds them. A name that is registered
@@ -143,14 +143,14 @@ def own_names() -> list[str]:
 
 
 def not_registered(what: str, name: str, other_way: str = "") -> BackboneError:
-    """Return the error about an own network that is needed and not known.
+    """Return the error about a user's network that is needed and not known.
 
     Args:
         what: the run or file that needs it, with a verb, as in "runs/a was trained with".
         other_way: what to do without the network, as the end of the sentence.
     """
     return BackboneError(
-        f"{what} the own network {name!r}, which is not registered here; in Python pass backbone=MODULE, or install a "
+        f"{what} your own network {name!r}, which is not registered here; in Python pass backbone=MODULE, or install a "
         f"package that registers it (entry point {name!r} of the group {GROUP}){other_way}"
     )
 
