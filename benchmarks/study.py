@@ -1,15 +1,15 @@
 """Train and measure the runs that test the claims of the paper; docs/study.md and docs/study-demo.md show them.
 
-    python -m benchmarks.study DATA [--device cuda] [--seconds N] [--only NAME] [--part K/N] [--list]
-    python -m benchmarks.study --study demo [--device cpu] [--seconds N] [--only NAME] [--part K/N] [--list]
+    python -m benchmarks.study DATA [--device cuda] [--seconds N] [--only NAME] [--list]
+    python -m benchmarks.study --study demo [--device cpu] [--seconds N] [--only NAME] [--list]
     python -m benchmarks.study_page
 
 The study "nine" needs DATA, which holds one folder or zip file per domain. The study "demo" takes the bundled images
 and a small network, and needs no GPU. Every finished run is a JSON file in --out. Runs that have one are not
 trained again, so the command can be stopped and called again at any time. It refuses to start beside stored runs whose
 recipe is not that of the grid any more. With --seconds it begins no run that would
-end later. All runs share one process, and images are decoded once. With --part 2/3, a process trains the second of
-every three missing runs, so that three of them can share a GPU. Run folders are removed unless --keep is given.
+end later. All runs share one process, and images are decoded once. Several of these commands at once share the runs:
+each takes the next one that no other has begun. Run folders are removed unless --keep is given.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import gc
 import shutil
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 import prunus
 from benchmarks.studies import NINE, STUDIES, Study, planned
@@ -99,6 +101,7 @@ def forget(folder: Path) -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+        torch.compiler.reset()  # or torch compiles no more after eight runs, whose networks all differ to it
 
 
 def seconds_per_epoch(run: StudyRun) -> float:
@@ -118,17 +121,23 @@ def find_domains(data: Path) -> list[str]:
     return [str(path) for path in found]
 
 
-def share_of(runs: list[tuple[str, int]], out: Path, place: int, count: int) -> list[tuple[str, int]]:
-    """Return the runs without a result that one of several processes trains."""
-    return [run for run in runs if not (out / file_of(*run)).exists()][place - 1 :: count]
-
-
-def part(text: str) -> tuple[int, int]:
-    """Read which of several processes this is: "2/3" is the second of three."""
-    place, _, count = text.partition("/")
-    if not (place.isdigit() and count.isdigit() and 1 <= int(place) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a part; write 2/3 for the second of three")
-    return int(place), int(count)
+@contextmanager
+def claimed(study: Study, name: str, seed: int) -> Iterator[bool]:
+    """Hold a run while it is trained; yield whether it is to be trained here, or another process does so or has."""
+    study.runs.mkdir(parents=True, exist_ok=True)
+    path = study.runs / f"{name}-{seed}.lock"
+    lock = FileLock(path, blocking=False)  # the system releases it when a process dies
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    try:
+        yield not (study.results / file_of(name, seed)).exists()
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        lock.release()
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -141,7 +150,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=int, help="(default: the study's)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no run that would end later")
     parser.add_argument("--only", choices=GRID, metavar="NAME", help="only this row of the grid")
-    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="only every Nth missing run")
     parser.add_argument("--list", action="store_true", help="print the runs and which are finished, and stop")
     parser.add_argument("--out", type=Path, dest="results", metavar="OUT", help="(default: the study's)")
     parser.add_argument("--runs", type=Path, help="where runs are trained (default: the study's)")
@@ -196,26 +204,36 @@ def main(arguments: list[str] | None = None) -> None:
         list_runs(recipes, stored, differences)
         return
     refuse_stale(differences, study.results)
-    chosen = share_of(chosen, study.results, *options.part)
-    if not chosen:
+    missing = [key for key in chosen if key not in stored]
+    if not missing:
         print(f"all of these runs are finished; --out FOLDER trains them again ({study.results} holds their results)")
     known = [seconds_per_epoch(run) for run in stored.values()]
     per_epoch = statistics.median(known) if known else 0.0
-    for number, (name, seed) in enumerate(chosen, 1):
-        recipe = recipes[name, seed]
-        epochs = recipe.training.num_epochs
-        title = f"{number}/{len(chosen)} {name} seed {seed}"
-        elapsed = time.monotonic() - began
-        if elapsed + per_epoch * epochs > options.seconds:
+    for number, key in enumerate(missing, 1):
+        recipe = recipes[key]
+        if time.monotonic() - began + per_epoch * recipe.training.num_epochs > options.seconds:
             continue
-        folder = study.runs / f"{name}-{seed}"
-        run = measure(name, recipe, folder, study.device)
-        write_run(study.results, run)
-        if not options.keep:
-            forget(folder)
-        seconds = time.monotonic() - began - elapsed
-        per_epoch = seconds_per_epoch(run)
-        print(f"{title}: {run.mean_accuracy:.4f}, union {run.union:.3f}, {seconds:.0f} s", flush=True)
+        with claimed(study, *key) as is_ours:
+            if is_ours:
+                run = train(study, *key, recipe, options.keep)
+                per_epoch = seconds_per_epoch(run)
+                print(f"{number}/{len(missing)} {described(run)}", flush=True)
+
+
+def train(study: Study, name: str, seed: int, recipe: Recipe, keep: bool) -> StudyRun:
+    """Train and measure a run, and store its result."""
+    folder = study.runs / f"{name}-{seed}"
+    run = measure(name, recipe, folder, study.device)
+    write_run(study.results, run)
+    if not keep:
+        forget(folder)
+    return run
+
+
+def described(run: StudyRun) -> str:
+    """Return a line about a finished run."""
+    seconds = run.seconds + run.measuring_seconds
+    return f"{run.name} seed {run.seed}: {run.mean_accuracy:.4f}, union {run.union:.3f}, {seconds:.0f} s"
 
 
 if __name__ == "__main__":

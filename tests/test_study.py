@@ -1,8 +1,9 @@
 """The studies of the paper's claims: their grid, one tiny run, and their pages."""
 
-import itertools
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,18 @@ from tests.conftest import write_domain
 from tests.makers.study_runs import DEMO_IMAGES, all_seeds, made
 
 DOMAINS = ["data/dtd.zip", f"data/{SOURCE}.zip"]
+CLAIM = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from benchmarks import study
+from benchmarks.studies import NINE
+copy = replace(NINE, results=Path(sys.argv[1]), runs=Path(sys.argv[2]))
+claims = [study.claimed(copy, "bn", seed) for seed in (0, 1, 2)]
+print(*[claim.__enter__() for claim in claims])
+for claim in claims:
+    claim.__exit__(None, None, None)
+"""
 
 
 def first(name: str) -> Recipe:
@@ -267,16 +280,27 @@ def test_the_page_of_the_small_study_shows_the_settings_that_it_trains_with() ->
     assert "Fine-tuning has a rate of {:g} and parallel adapters {:g}, as in the large study".format(*rates) in plain
 
 
-def test_processes_share_the_missing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path, made("bn", 1))
-    runs = list(planned(NINE))
-    shares = [study.share_of(runs, tmp_path, place, 3) for place in (1, 2, 3)]
-    assert sorted(itertools.chain(*shares)) == sorted(set(runs) - {("bn", 1)})
-    assert [len(share) for share in shares] == [30, 29, 29]
-    for wrong in ("3/2", "0/2", "2"):
-        with pytest.raises(SystemExit):
-            study.main([str(tmp_path), "--part", wrong])
-        assert f"'{wrong}' is not a part" in capsys.readouterr().err
+def test_processes_share_the_missing_runs(tmp_path: Path) -> None:
+    copy = replace(NINE, results=tmp_path / "results", runs=tmp_path / "runs")
+    write_run(copy.results, made("bn", 1))
+    with study.claimed(copy, "bn", 0) as is_ours:
+        assert is_ours
+        found = subprocess.run(
+            [sys.executable, "-c", CLAIM, str(copy.results), str(copy.runs)], check=True, capture_output=True, text=True
+        )
+        assert found.stdout == "False False True\n"  # another one trains it; it is finished; it is free
+        write_run(copy.results, made("bn", 0))
+    with study.claimed(copy, "bn", 0) as is_ours:
+        assert not is_ours
+    assert not list(copy.runs.iterdir())
+
+
+def test_a_run_whose_process_died_is_free_again(tmp_path: Path) -> None:
+    copy = replace(NINE, results=tmp_path / "results", runs=tmp_path / "runs")
+    copy.runs.mkdir()
+    (copy.runs / "bn-0.lock").touch()
+    with study.claimed(copy, "bn", 0) as is_ours:
+        assert is_ours
 
 
 @pytest.mark.parametrize("chosen", STUDIES.values(), ids=STUDIES)
