@@ -2,8 +2,8 @@
 //
 // With two threads, most small layers take less time than it takes to wait for the other thread and to read what it has
 // written. A chain waits once for several layers, and reads only its input from other threads. For this, threads
-// compute some blocks at the borders of their bands twice. If planes are too small for bands, a layer that threads
-// divide by channels and those that work by channel are a chain.
+// compute some blocks at the borders of their bands twice. A strided layer by channel can begin a chain. If planes are
+// too small for bands, a layer that threads divide by channels and those that work by channel are a chain.
 #include <algorithm>
 
 #include "program.hpp"
@@ -23,7 +23,7 @@ constexpr ptrdiff_t kMostBetween = ptrdiff_t{1} << 23;  // floats of the largest
 bool Program::continues(size_t step, const std::vector<int>& readers) const {
   if (step == 0 || step >= steps_.size()) return false;
   const Step &before = *steps_[step - 1], &after = *steps_[step];
-  if (!before.works_by_blocks() || !after.works_by_blocks()) return false;
+  if (!before.begins_by_blocks(*this) || !after.works_by_blocks()) return false;
   return after.inputs[0] == before.output && readers[before.output] == 1 &&
          lattice_of_[before.output] == lattice_of_[after.output];
 }
@@ -66,7 +66,7 @@ void Program::find_chains() {
   chained_.assign(shapes_.size(), false);
   for (size_t step = 0; step < steps_.size(); step = chains_.back().last + 1) {
     Chain chain{step, step, {0}};
-    if (threads_ > 1 && steps_[step]->works_by_blocks()) {
+    if (threads_ > 1 && steps_[step]->begins_by_blocks(*this)) {
       const ptrdiff_t blocks = lattice(steps_[step]->output).blocks();
       Chain longer = chain_from(step, readers);
       const ptrdiff_t repeated = 2 * (threads_ - 1) * longer.wider[0];

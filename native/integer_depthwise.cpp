@@ -20,6 +20,10 @@ void IntegerDepthwiseConvolution::prepare_runs(Program& program) {
       weights_.push_back(packed(layer_.kernels + kernel * layer_.taps(), word.taps));
 }
 
+bool IntegerDepthwiseConvolution::begins_by_blocks(const Program& program) const {
+  return works_by_blocks() || (windows_.by_channel() && program.lattice(output).blocks() > kFewCopied);
+}
+
 void IntegerDepthwiseConvolution::run(const Run& run) const {
   windows_.prepare(run, inputs[0]);
   const auto work = [&](const Piece& piece, int worker) { run_blocks(run, piece, worker); };

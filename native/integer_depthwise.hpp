@@ -13,6 +13,7 @@ class IntegerDepthwiseConvolution : public IntegerConvolution {
   void announce(Program& program) override { windows_.announce(program, inputs[0], output); }
   void run(const Run& run) const override;
   bool works_by_blocks() const override { return windows_.in_place(); }
+  bool begins_by_blocks(const Program& program) const override;
   ptrdiff_t reach(const Program& program) const override { return windows_.reach(program.lattice(output)); }
   bool works_by_channels() const override { return windows_.in_place() || windows_.by_channel(); }
   void run_blocks(const Run& run, const Piece& piece, int worker) const override;

@@ -143,6 +143,8 @@ class Step {
   // then has the size of the output. Such a step uses only its inputs and the scratch memory of its worker: it may be
   // in a chain, where nothing is prepared for all threads.
   virtual bool works_by_blocks() const { return false; }
+  // As above, but the first input, which is complete, may have another size: such a step may begin a chain.
+  virtual bool begins_by_blocks(const Program&) const { return works_by_blocks(); }
   // How many blocks before and after them are read, once the padding of all values is known.
   virtual ptrdiff_t reach(const Program&) const { return 0; }
   virtual void run_blocks(const Run&, const Piece&, int) const {}

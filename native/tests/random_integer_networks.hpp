@@ -288,9 +288,10 @@ inline bool draw_coded_network(DrawCodes& d, CodedNetwork& net) {
            num_windows(o.window, 1, o.in.width, ceil)};
   if (!o.out.height || !o.out.width) return false;
   const bool chained = d.chance(0.3);
-  if (chained) {  // planes that are large enough for bands, but for some
-    const int least = d.chance(0.8) ? 8 : 2;
-    o.in = {d.upto(1, 6), d.upto(least, d.chance(0.1) ? 110 : 30), d.upto(least, d.chance(0.1) ? 110 : 30)};
+  if (chained) {                        // planes that are large enough for bands, but for some
+    const bool large = d.chance(0.15);  // also after a stride
+    const int least = large ? 60 : d.chance(0.8) ? 8 : 2, most = large ? 90 : 30;
+    o.in = {d.upto(1, 6), d.upto(least, d.chance(0.1) ? 110 : most), d.upto(least, d.chance(0.1) ? 110 : most)};
     o.groups = 1;
   }
   net.shapes = {o.in};
