@@ -11,6 +11,7 @@ from prunus.alternatives.table import ALTERNATIVES
 from prunus.errors import MissingExtraError, RecipeError, UnknownNameError
 from prunus.measure.alternatives.results import Versus
 from prunus.report.alternatives.tables import to_markdown
+from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer
 from prunus.verbs.versus import versus
 from tests.makers.own_networks import CLASSES, leaf_net, leaf_recipe, pictures
@@ -127,6 +128,18 @@ def test_another_budget_has_rows_of_its_own(out: Path) -> None:
     assert names == ["ours", "ours-0.8", "ours_int8", "ours_int8-0.8"]
     sizes = {row.name: row.total_bytes for row in more.rows}
     assert sizes["ours-0.8"] > sizes["ours"]
+
+
+def test_fine_tuned_networks_that_teach_ours_are_not_trained_twice(tmp_path: Path) -> None:
+    TITLES.clear()
+    own = {"backbone": leaf_net(), "domains": DOMAINS, "device": "cpu", "rounds": 2, "observers": _watch}
+    recipe = RECIPE.model_copy(update={"teacher": "finetune"})
+    found = versus(recipe, tmp_path / "out", only="finetuned", **own)  # type: ignore[arg-type]
+    assert len(TITLES) == 2  # the teacher and ours
+    assert RunFolder(tmp_path / "out" / "seed0" / "trained").teacher.is_dir()
+    assert not (tmp_path / "out" / "seed0" / "finetuned" / "run").exists()
+    (row,) = (row for row in found.rows if row.name == "finetuned")
+    assert row.mean_accuracy > 0.7
 
 
 def test_what_cannot_be_compared_is_refused_before_anything_is_trained(

@@ -8,12 +8,16 @@ from prunus.alternatives.alternative import Answering, Shipped, Task
 from prunus.alternatives.common.exporting import write_onnx
 from prunus.alternatives.common.joint import JointNetwork, count_macs
 from prunus.masks.network import MultiDomainNet
+from prunus.recipes import TRAINED_FIRST
+from prunus.run_folder import RunFolder
 from prunus.training.run import open_run, teacher_recipe, train_or_continue
 
 
 def make(task: Task) -> Shipped:
     """Train method `finetune` and write a network per domain."""
     folder = task.folder / "run"
+    if task.recipe.teacher == TRAINED_FIRST:  # these very networks have taught ours
+        folder = RunFolder(task.ours.folder).teacher
     train_or_continue(teacher_recipe(task.recipe), folder, task.observer.observers, task.device, task.use_cache)
     net = open_run(folder, "cpu").net
     answering, macs = {}, {}
