@@ -13,9 +13,10 @@ from benchmarks.study_grid import GRID
 from benchmarks.study_results import Runs, StudyRun
 from prunus.uncertainty import Interval, accuracy_interval, mean_interval, seeds_reach
 
-Verdict = Literal["holds", "does not hold", "cannot be told from noise", "not enough runs"]
+Verdict = Literal["holds", "does not hold", "not refuted", "cannot be told from noise", "not enough runs"]
 HOLDS: Verdict = "holds"
 FAILS: Verdict = "does not hold"
+UNREFUTED: Verdict = "not refuted"  # by runs that could refute it, but not show it
 NOISE: Verdict = "cannot be told from noise"
 UNKNOWN: Verdict = "not enough runs"
 
@@ -78,7 +79,7 @@ class Aspect:
             return Finding(FAILS, figures)
         if count[HOLDS] >= len(self.parts) - self.may_fail:
             return Finding(HOLDS, figures)
-        return Finding(UNKNOWN if count[UNKNOWN] else NOISE, figures)
+        return Finding(next(verdict for verdict in (UNKNOWN, NOISE, UNREFUTED) if count[verdict]), figures)
 
     def verdict(self, runs: Runs) -> str:
         """Write the verdict, and whether it rests on one seed."""
@@ -96,12 +97,14 @@ class Claim:
         text: what the paper says, in our words.
         paper: the paper's own figures.
         rule: when it holds here.
+        note: what else a reader must know to understand the verdict.
     """
 
     text: str
     paper: str
     rule: str
     aspects: tuple[Aspect, ...]
+    note: str = ""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -179,6 +182,17 @@ def accuracy_of_images(run: StudyRun) -> Interval:
     """Return the 95 % interval of the mean accuracy by the number of images, as a share."""
     intervals = {name: accuracy_interval(accuracy, run.images[name]) for name, accuracy in run.accuracies.items()}
     return mean_interval(run.accuracies, intervals)
+
+
+def reach_of_images(run: StudyRun, other: StudyRun) -> float:
+    """Return the half width of the 95 % interval of a difference of accuracies, by the number of images.
+
+    As if each run had been measured on images of its own, so it is too wide rather than too narrow.
+    """
+    lower, higher = sorted((run, other), key=lambda found: found.mean_accuracy)
+    return math.hypot(
+        accuracy_of_images(lower)[1] - lower.mean_accuracy, higher.mean_accuracy - accuracy_of_images(higher)[0]
+    )
 
 
 def points(run: StudyRun) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from benchmarks.study_grid import LOSSES
-from benchmarks.study_judging import Difference, paired, row
+from benchmarks.study_judging import paired, points, reach_of_images, row
 from benchmarks.study_results import Runs, StudyRun
 
 OURS = ("exact-0.25", "exact-0.125", "exact-0.0625")
@@ -34,14 +34,25 @@ COMPARISONS: Mapping[str, Sequence[tuple[str, str]]] = {
 }
 
 
-def others(runs: Runs) -> str:
-    """Return a list of comparisons per title, of the rows that have runs of the same seeds."""
+def others(runs: Runs, source: str | None) -> str:
+    """Return a table of comparisons per title, of the rows that have runs of the same seeds.
+
+    Args:
+        source: the domain that the backbone was pretrained on; accuracies are compared with and without it.
+    """
     sections = []
     for title, pairs in COMPARISONS.items():
-        lines = [against(runs, name, base) for name, base in pairs if shared_seeds(runs, name, base)]
+        lines = [_line(runs, name, base, source) for name, base in pairs if shared_seeds(runs, name, base)]
         if lines:
-            sections.append("\n".join([f"**{title}:**", "", *(f"- {line}" for line in lines), ""]))
+            sections.append("\n".join([f"**{title}**", "", _head(source), *lines, ""]))
     return "\n".join(sections) or "None of these rows has been measured yet.\n"
+
+
+def _head(source: str | None) -> str:
+    titles = ["row", "against", "points", "by images", "together", "MACs", "Params"]
+    if source is not None:
+        titles.insert(4, "points without the source")
+    return f"| {' | '.join(titles)} |\n| --- | --- |{' ---: |' * (len(titles) - 2)}"
 
 
 def shared_seeds(runs: Runs, name: str, base: str) -> list[int]:
@@ -49,21 +60,24 @@ def shared_seeds(runs: Runs, name: str, base: str) -> list[int]:
     return [run.seed for run in row(runs, name) if (base, run.seed) in runs]
 
 
-def against(runs: Runs, name: str, base: str) -> str:
+def _line(runs: Runs, name: str, base: str, source: str | None) -> str:
     """Compare a row with another one: accuracies in the domains that both have, and what they use."""
-    seeds = shared_seeds(runs, name, base)
-    common = runs[name, seeds[0]].accuracies.keys() & runs[base, seeds[0]].accuracies.keys()
+    found, compared = ([runs[key, seed] for seed in shared_seeds(runs, name, base)] for key in (name, base))
+    common = found[0].accuracies.keys() & compared[0].accuracies.keys()
+    gain = paired(runs, name, base, lambda run: points(in_domains(run, common)))
+    reach = 100 * reach_of_images(in_domains(found[0], common), in_domains(compared[0], common))
+    cells = [f"`{name}`", f"`{base}`", gain.written(), f"± {reach:.1f}"]
+    if source is not None:
+        cells.append(paired(runs, name, base, lambda run: points(in_domains(run, common - {source}))).written())
+    cells += [f"{_mean(found, key)} / {_mean(compared, key)}" for key in ("union", "macs_ratio", "params_ratio")]
+    return f"| {' | '.join(cells)} |"
 
-    def accuracy(run: StudyRun) -> float:
-        return 100 * statistics.fmean(run.accuracies[domain] for domain in common)
 
-    found, compared = ([runs[key, seed] for seed in seeds] for key in (name, base))
-    gain: Difference = paired(runs, name, base, accuracy)
-    cells = [
-        f"{title} {_mean(found, key)} against {_mean(compared, key)}"
-        for title, key in (("together", "union"), ("MACs", "macs_ratio"), ("Params", "params_ratio"))
-    ]
-    return f"`{name}` against `{base}`: {gain.written()} points in {len(common)} domains; {', '.join(cells)}"
+def in_domains(run: StudyRun, domains: Set[str]) -> StudyRun:
+    """Return a run with the accuracies of some domains only."""
+    accuracies = {domain: accuracy for domain, accuracy in run.accuracies.items() if domain in domains}
+    mean = statistics.fmean(accuracies.values())
+    return run.model_copy(update={"accuracies": accuracies, "mean_accuracy": mean})
 
 
 def _mean(runs: Sequence[StudyRun], key: str) -> str:

@@ -35,8 +35,8 @@ def absent(runs: Runs, study: Study) -> str:
     waiting = [f"[{number}](#claim-{number})" for number, claim in claims if claim.is_open(runs)]
     text = f"**Some results are missing: {len(runs)} of {total} runs are measured.**"
     if waiting:
-        text += f" Of claims {', '.join(waiting)} a verdict is still open."
-    text += " A run that refutes a claim decides it although others are missing."
+        text += f" Claims {', '.join(waiting)} still wait for some of them."
+    text += " A claim that one run refutes is decided although others are missing."
     if not scores(runs):
         text += " S, S_O, S_P and S_E are missing: they need runs of `finetune` and `feature`."
     return text + "\n"
@@ -65,6 +65,8 @@ def _section(number: int, claim: Claim, runs: Runs) -> str:
         state = "Nothing has been measured yet" if is_empty else f"{needed - len(missing)} of {needed} runs"
         figures += [f"{state}; missing: {_named(missing)}"]
     lines = [f"- {figure}" for figure in figures]
+    if claim.note:
+        lines.append(f"- Note: {claim.note}.")
     head = f"### Claim {number}\n\n**{claim.text}** Here: **{claim.verdict(runs)}**.\n"
     return "\n".join([head, f"- Paper: {claim.paper}.", f"- Holds if: {claim.rule}.", *lines, ""])
 
@@ -182,7 +184,7 @@ PARTS: Mapping[str, Callable[[Runs, Study], str]] = {
     "verdicts": verdicts,
     "settings": lambda _, study: settings(study),
     "findings": findings,
-    "others": lambda runs, _: others(runs),
+    "others": lambda runs, study: others(runs, study.source),
     "rows": rows,
     "domains": domains,
     "missing": missing,

@@ -14,7 +14,7 @@ SETTINGS: Mapping[str, tuple[str, Callable[[Study], float | str]]] = {
     "rate of switches": ("0.0001", lambda study: study.paper["switch_lr"]),
     "rate at which the weights of losses are learned": ("not given", lambda study: study.paper["dual_rate"]),
     # the large study leaves the choice to a GPU
-    "numbers of activations": ("not given", lambda study: study.paper.get("precision", "bfloat16")),
+    "precision": ("not given", lambda study: study.paper.get("precision", "bfloat16")),
     "batch size of `exact`": ("", lambda study: study.ours["batch_size"]),
     "rate of norms and classifiers in `exact`": ("", lambda study: study.ours["lr"]),
     "rate of weights in `exact`": ("", lambda study: study.ours["weight_lr"]),

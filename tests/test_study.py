@@ -341,7 +341,7 @@ def test_the_page_says_what_is_missing_and_shows_what_is_there() -> None:
     )
     assert "- β = 0.25: together 0.950 of the kernels" in page
     assert "`feature` (seed 1, 2)" in page
-    assert "**Some results are missing: 16 of 89 runs are measured.** Of claims [2](#claim-2), " in page
+    assert "**Some results are missing: 16 of 89 runs are measured.** Claims [2](#claim-2), " in page
     assert "16 of 89 runs are measured. Machine: made up." in page
     assert "3 of 6 runs; missing: `ba2_individual-0.25`" in page
     assert "| `ba2-0.5` | test | 3 | 70.0 ± 0.0 | 0.950 | 0.200 |" in page
