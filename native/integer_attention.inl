@@ -157,7 +157,7 @@ static inline void multiply(const int32_t* weights, ptrdiff_t row, ptrdiff_t nex
     for (int r = 0; r < R; r++) {
       const typename Lanes::Weights w = Lanes::weights(weights + r * row);
 #pragma GCC unroll 4
-      for (int n = 0; n < N; n++) sums[r][n] = Lanes::dot(sums[r][n], x[n], w);
+      for (int n = 0; n < N; n++) sums[r][n] = Lanes::dot_codes(sums[r][n], x[n], w);
     }
   }
 #pragma GCC unroll 16

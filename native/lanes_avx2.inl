@@ -43,6 +43,7 @@ struct Lanes {
   using Weights = __m256i;
   static Weights weights(const int32_t* word) { return _mm256_set1_epi32(*word); }
   static Lanes dot(Lanes sum, Lanes x, Weights w) { return {_mm256_add_epi32(sum.v, _mm256_madd_epi16(x.v, w))}; }
+  static Lanes dot_codes(Lanes sum, Lanes x, Weights w) { return dot(sum, x, w); }  // added in 32 bits
 };
 
 #include "block_256.inl"

@@ -38,6 +38,7 @@ struct Lanes {
   using Weights = __m512i;
   static Weights weights(const int32_t* word) { return _mm512_set1_epi32(*word); }
   static Lanes dot(Lanes sum, Lanes x, Weights w) { return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(x.v, w))}; }
+  static Lanes dot_codes(Lanes sum, Lanes x, Weights w) { return dot(sum, x, w); }  // added in 32 bits
 };
 
 #include "block_512.inl"

@@ -65,6 +65,7 @@ struct Lanes {
   using Weights = __m256i;
   static Weights weights(const int32_t* word) { return _mm256_set1_epi32(*word); }
   static Lanes dot(Lanes sum, Lanes x, Weights w) { return {_mm256_dpbusd_avx_epi32(sum.v, x.v, w)}; }
+  static Lanes dot_codes(Lanes sum, Lanes x, Weights w) { return dot(sum, x, w); }  // added in 32 bits
 };
 
 #include "block_256.inl"

@@ -60,6 +60,7 @@ struct Lanes {
 
   using Weights = int8x16_t;
   static Weights weights(const int32_t* word) { return vreinterpretq_s8_s32(vdupq_n_s32(*word)); }
+  // The weights are from -127 to 127.
   static Lanes dot(Lanes sum, Lanes x, Weights w) {
     const int8x16_t codes = vreinterpretq_s8_s32(x.v);
 #if defined(PRUNUS_DOT_PRODUCT)
@@ -67,6 +68,16 @@ struct Lanes {
 #else
     const int16x8_t low = vmull_s8(vget_low_s8(codes), vget_low_s8(w)), high = vmull_high_s8(codes, w);
     return {vpadalq_s16(sum.v, vpaddq_s16(low, high))};  // two products of at most 128 * 127 fit 16 bits
+#endif
+  }
+  // The weights are codes too, minus 128. Two products of -128 and -128 do not fit 16 bits.
+  static Lanes dot_codes(Lanes sum, Lanes x, Weights w) {
+#if defined(PRUNUS_DOT_PRODUCT)
+    return dot(sum, x, w);
+#else
+    const int8x16_t codes = vreinterpretq_s8_s32(x.v);
+    const int16x8_t low = vmull_s8(vget_low_s8(codes), vget_low_s8(w)), high = vmull_high_s8(codes, w);
+    return {vaddq_s32(sum.v, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)))};
 #endif
   }
 };

@@ -58,6 +58,7 @@ struct Lanes {
     for (int t = 0; t < 4; t++) sum.v += (x.v >> (8 * t) & 255) * int32_t{w.w[t]};
     return sum;
   }
+  static Lanes dot_codes(Lanes sum, Lanes x, Weights w) { return dot(sum, x, w); }  // added in 32 bits
 };
 
 struct Real {

@@ -151,7 +151,7 @@ inline int check_codes(const CodedNetwork& net, int seed) {
   return wrong;
 }
 
-// Return the number of wrong results of random networks over codes.
+// Return the number of wrong results of random networks over codes, and of as many of attention over extreme codes.
 inline int check_random_codes(int cases, int first) {
   int wrong = 0;
   for (int seed = first, done = 0; done < cases; seed++) {
@@ -159,7 +159,8 @@ inline int check_random_codes(int cases, int first) {
     CodedNetwork net{};
     if (!draw_coded_network(draw, net)) continue;
     done++;
-    wrong += check_codes(net, seed);
+    DrawCodes extremes(static_cast<unsigned>(seed));
+    wrong += check_codes(net, seed) + check_codes(draw_extreme_attention(extremes), seed);
   }
   return wrong;
 }

@@ -268,6 +268,38 @@ inline void draw_chain(DrawCodes& d, CodedNetwork& net) {
   }
 }
 
+// Draw the classifiers of the last value and some images.
+inline void draw_heads_and_images(DrawCodes& d, CodedNetwork& net, bool one_image) {
+  const size_t features = net.shapes.back().channels * net.shapes.back().pixels();
+  for (int domain = 0; domain < kDomains; domain++) {
+    const int classes = 3 + domain;
+    net.heads.push_back({classes, d.weights(classes * features), d.numbers_within(classes, -0.01f, 0.01f),
+                         d.numbers_within(classes, -5, 5)});
+  }
+  net.count = one_image ? 1 : d.upto(1, d.chance(0.1) ? 10 : 3);
+  net.images = d.numbers(net.count * net.shapes[0].channels * net.shapes[0].pixels());
+}
+
+// Attention over codes of 0 and 255 only. Minus 128, they are the ends of 8 bits, and so are most weights of keys: both
+// factors of a product may be -128, which no weight of a convolution is.
+inline CodedNetwork draw_extreme_attention(DrawCodes& d) {
+  CodedNetwork net{};
+  net.shapes = {{d.upto(1, 40), d.upto(1, 7), d.upto(1, 7)}};
+  net.zeros = {{}};
+  CodedOperation quantize = coded_from(net, CodedKind::quantize, {0});
+  for (CodedNumbers& numbers : quantize.domains) numbers.first = d.number(80);
+  CodedOperation ends = coded_from(net, CodedKind::table, {append(d, net, quantize)});
+  const double shares[] = {0.1, 0.5, 0.9};
+  for (CodedNumbers& numbers : ends.domains) {
+    const double share = d.of(shares);
+    numbers.tables.emplace_back();
+    for (int code = 0; code < 256; code++) numbers.tables[0].push_back(d.chance(share) ? 255 : 0);
+  }
+  draw_coded_attention(d, net, append(d, net, ends));
+  draw_heads_and_images(d, net, false);
+  return net;
+}
+
 // Draw a network; return false if its windows do not fit its images.
 inline bool draw_coded_network(DrawCodes& d, CodedNetwork& net) {
   const bool pool = d.chance(0.15), far = d.chance(0.05), ceil = pool && d.chance(0.3);
@@ -315,15 +347,8 @@ inline bool draw_coded_network(DrawCodes& d, CodedNetwork& net) {
     draw_coded_convolution(d, net, o, draw_coded_residual(d, net, o));
   }
   for (int more = d.chance(0.6) ? d.upto(1, 4) : 0; more > 0; more--) draw_other_codes(d, net);
-  const size_t features = net.shapes.back().channels * net.shapes.back().pixels();
-  for (int domain = 0; domain < kDomains; domain++) {
-    const int classes = 3 + domain;
-    net.heads.push_back({classes, d.weights(classes * features), d.numbers_within(classes, -0.01f, 0.01f),
-                         d.numbers_within(classes, -5, 5)});
-  }
-  net.count = far ? 1 : d.upto(1, d.chance(0.1) ? 10 : 3);
-  net.images = d.numbers(net.count * net.shapes[0].channels * net.shapes[0].pixels());
-  return features < 60000;
+  draw_heads_and_images(d, net, far);
+  return net.shapes.back().channels * net.shapes.back().pixels() < 60000;
 }
 
 }  // namespace prunus::test

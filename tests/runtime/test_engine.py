@@ -1,6 +1,8 @@
 """The fastest engine is chosen unless the environment names another."""
 
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ from prunus.bundle.bundle import Bundle
 from prunus.errors import PrunusError, UnknownNameError
 from prunus.runtime import _native
 from prunus.runtime.engine import make_engine
-from prunus.runtime.native_engine import NativeEngine
+from prunus.runtime.native_engine import INSTRUCTION_SETS, NativeEngine
 from prunus.runtime.numpy_engine import NumpyEngine
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
+DOCS = Path(__file__).parents[2] / "docs/runtime.md"
 BEST = _native.available_kernels()[0]
 
 
@@ -55,6 +58,30 @@ def test_an_unknown_engine_is_refused_and_the_known_ones_are_listed(
     monkeypatch.setenv("PRUNUS_ENGINE", "avx3")
     with pytest.raises(UnknownNameError, match=r"unknown engine 'avx3'; .*known: .*auto.*portable.*numpy"):
         make_engine(bundle, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("avx512", "this processor lacks the instructions of engine 'avx512'; it has: auto, avx2, portable, numpy"),
+        ("neon", "this build lacks engine 'neon', which is for other processors; it has: auto, avx2, portable, numpy"),
+    ],
+)
+def test_an_instruction_set_that_does_not_run_here_is_refused_with_the_reason(
+    bundle: Bundle, name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_native, "available_kernels", lambda: ["avx2", "portable"])
+    monkeypatch.setattr(_native, "lacking_kernels", lambda: ["avx512vnni", "avx512"])
+    monkeypatch.setenv("PRUNUS_ENGINE", name)
+    with pytest.raises(PrunusError, match=f"^{message}$"):
+        make_engine(bundle, 1)
+
+
+def test_the_instruction_sets_are_those_of_the_documentation_and_of_this_build() -> None:
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ", DOCS.read_text(), re.MULTILINE)
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert tuple(name for name in listed if name in INSTRUCTION_SETS) == INSTRUCTION_SETS
+    assert {*_native.available_kernels(), *_native.lacking_kernels()} <= {*INSTRUCTION_SETS}
 
 
 @pytest.mark.usefixtures("no_native")

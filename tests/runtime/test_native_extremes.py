@@ -83,6 +83,37 @@ def test_windows_of_three_columns_over_small_inputs_are_exact(kernels: str, data
 
 @pytest.mark.parametrize("kernels", KERNELS)
 @given(st.data())
+def test_attention_over_extreme_codes_is_exact(kernels: str, data: st.DataObject) -> None:
+    draw = data.draw
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dim, width, pixels = (draw(st.integers(1, most)) for most in (20, 9, 40))
+    zero, result_zero = draw(zeros), draw(zeros)
+    codes = extreme_codes(rng, (2 * dim + width, 1, pixels))
+    q, k, v = np.split(codes[:, 0], [dim, 2 * dim])
+    scores = (k - 128).T @ (q - zero)  # [key, query]
+    weights = 255 * (scores == scores.max(0))  # with a multiplier of 16, all others are rounded to 0
+    factor = np.float32(rng.uniform(-3, 3))
+    sums = ((v - zero) @ weights).astype(np.float32)
+    expected = rounded(sums * (factor / weights.sum(0).astype(np.float32)) + np.float32(result_zero))
+    chain = Chain([codes.shape, (width, 1, pixels)], [zero, result_zero], kernels, draw(st.integers(1, 2)))
+    chain.program.add_integer_attention(
+        (1, 1, 1),
+        1,
+        (dim, width),
+        (0, dim, 2 * dim),
+        (0, 0, 0),
+        0.0,
+        [],
+        [],
+        [(zero, zero, result_zero)],
+        [(16.0, float(factor))],
+        [None],
+    )
+    assert np.array_equal(chain.codes(codes)[:, 0], expected)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@given(st.data())
 def test_pools_of_any_window_are_exact(kernels: str, data: st.DataObject) -> None:
     draw = data.draw
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

@@ -7,13 +7,16 @@ import numpy as np
 
 from prunus.arrays import Floats
 from prunus.bundle.bundle import Bundle
-from prunus.errors import BundleError, DataError, UnknownNameError
+from prunus.errors import BundleError, DataError, PrunusError, UnknownNameError
 from prunus.graph.operations import Affine, Conv, LayerNorm, Pool
 from prunus.integers.program import Program, lower
 from prunus.integers.steps import FloatStep
 from prunus.runtime import _native
 from prunus.runtime.native_steps import INTEGER_STEPS, set_heads
 from prunus.runtime.native_tokens import TOKEN_STEPS, tensors_of
+
+# of every build; each has those of one kind of processor
+INSTRUCTION_SETS = ("avx512vnni", "avx512", "avxvnni", "avx2", "neondot", "neon", "portable")
 
 
 class NativeEngine:
@@ -86,8 +89,16 @@ class NativeEngine:
 def check_kernels(name: str) -> None:
     """Raise an error if this processor does not support an instruction set."""
     known = ["auto", *_native.available_kernels()]
-    if name not in known:
-        raise UnknownNameError("engine", name, [*known, "numpy"])
+    if name in known:
+        return
+    known.append("numpy")
+    if name in _native.lacking_kernels():
+        raise PrunusError(f"this processor lacks the instructions of engine {name!r}; it has: {', '.join(known)}")
+    if name in INSTRUCTION_SETS:
+        raise PrunusError(
+            f"this build lacks engine {name!r}, which is for other processors; it has: {', '.join(known)}"
+        )
+    raise UnknownNameError("engine", name, known)
 
 
 def _add_convolution(program: _native.Program, bundle: Bundle, number: int, conv: Conv) -> None:
