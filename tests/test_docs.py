@@ -34,6 +34,8 @@ BEGIN_WITH_DATA = {
     "pretraining.md",
     "tutorial.md",
 }  # no run yet
+AFTER_THE_DEMO = {"eight-bits.md"}
+DEMO_RUN = ROOT / "tests" / "golden" / "checkpoint_format_3" / "run"  # of two of its domains
 README_RECIPE = dict(BLOCK.findall((ROOT / "README.md").read_text()))["toml"]
 
 
@@ -87,6 +89,8 @@ def test_every_code_block_runs(page: Path, trained: Path, warm: Path, tmp_path: 
     kept = ["data", "rose.jpg"] if page.name in BEGIN_WITH_DATA else [path.name for path in trained.iterdir()]
     for name in kept:
         (shutil.copytree if (trained / name).is_dir() else shutil.copy)(trained / name, tmp_path / name)
+    if page.name in AFTER_THE_DEMO:
+        shutil.copytree(DEMO_RUN, tmp_path / "runs" / "demo")
     for kind, block in BLOCK.findall(page.read_text()):
         if kind == "toml":
             (tmp_path / block.splitlines()[0].removeprefix("# ")).write_text(_shortened(block))

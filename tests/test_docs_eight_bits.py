@@ -1,5 +1,6 @@
 """The page about eight bits shows what was measured, and only that."""
 
+import inspect
 import json
 import re
 from collections import Counter
@@ -9,11 +10,16 @@ from typing import Any
 
 import pytest
 
+import prunus
 from benchmarks.int8_accuracy import MOST_SHARE
 from benchmarks.int8_speed import OVER_FLOAT32, TARGETS, TWO_THREADS
 from prunus.bundle.eight_bits.bounds import MOST_LOSS, MOST_MEAN_LOSS, MOST_TURNED
 from prunus.measure.eight_bits.held_out import FEW_IMAGES
-from prunus.measure.eight_bits.summary import EightBits
+from prunus.measure.eight_bits.summary import CALIBRATION, EightBits
+from prunus.quantizing.images import MOST_BYTES, Draw
+from prunus.quantizing.quantize import Settings
+from prunus.recipes import load_recipe
+from prunus.samples import bundled
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "eight-bits.md").read_text()
@@ -36,6 +42,26 @@ def test_the_example_is_what_the_command_prints() -> None:
     assert found.within is True
     block = next(block for block in re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
     assert block.splitlines()[1:-1] == found.in_words()
+
+
+def test_the_first_commands_can_be_copied_after_the_demo() -> None:
+    folder = inspect.signature(prunus.demo).parameters["out"].default
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^demo:.*\n\t\S*prunus demo$", makefile, re.MULTILINE)  # into the default folder
+    block = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
+    assert block.startswith(f"prunus prune {folder} --out eight.prunus --dtype int8\n")
+    assert f"`make demo` trains a model of five bundled domains in the folder `{folder}`." in TEXT
+    assert f'prunus.prune("{folder}", "eight.prunus", dtype="int8")' in PAGE
+    recipe = load_recipe(bundled("recipes") / "demo.toml")
+    assert sorted(choice.name for choice in recipe.domains) == list(_result("int8_demo")["eight_bits"]["held_out"])
+    assert {choice.path.partition(":")[0] for choice in recipe.domains} == {"demo"}  # found without --data
+
+
+def test_the_images_that_choose_codings_are_as_many_as_the_page_says() -> None:
+    assert f"{Draw().calibration} training images of the domain are run through the network" in TEXT
+    assert f"fewer than {CALIBRATION} images of each domain chose the codings" in TEXT
+    assert MOST_BYTES == 2**29
+    assert "If these images of all domains would take more than 512 MB, fewer are drawn." in TEXT
 
 
 def test_the_bounds_are_those_of_the_gate() -> None:
@@ -90,6 +116,12 @@ def test_the_rules_are_compared_as_they_were_measured() -> None:
     moved, kept = (("mse", "largest", moves_biases) for moves_biases in (True, False))
     assert 0.14 < 1 - errors[16][moved] / errors[16][kept] < 0.19  # a sixth
     assert 0.45 < 1 - errors[64][moved] / errors[64][kept] < 0.55  # a half
+    default = Settings().ranges
+    assert TITLES[default] == "least error"
+    rivals = [(ranges, "largest", True) for ranges in TITLES if ranges != default]
+    assert all(found[default, "largest", True] > min(map(found.__getitem__, rivals)) for found in errors.values())
+    assert "no measurement here prefers it: its error of the logits is never the smallest." in TEXT
+    assert "It was not compared with the others on networks with SiLU or hard-swish." in TEXT
 
 
 @pytest.mark.parametrize(
@@ -168,7 +200,11 @@ def test_another_processor_misses_only_what_the_page_says() -> None:
     runs = _result("int8_speed_intel")
     assert len(runs) == 4
     first, second, third, fourth = (run["networks"]["wrn28_4"][-1]["over_float32"] for run in runs)
-    assert f"{first:.2f}, {second:.2f}, {third:.2f} and {fourth:.2f} times the speed of float32 for wrn28_4" in TEXT
+    speeds = f"{first:.2f}, {second:.2f}, {third:.2f} and {fourth:.2f}"
+    least = OVER_FLOAT32["wrn28_4"]
+    assert [speed < least for speed in (first, second, third, fourth)].count(True) == 3
+    said = f"Three of four runs missed one target: {speeds} times the speed of float32 for wrn28_4 with 90 % off"
+    assert f"{said} (target: {least})" in TEXT
     missed = Counter(missed.rpartition(" of ")[0].rpartition(" ")[0] for run in runs for missed in run["missed"])
     assert missed == {"wrn28_4 at 90%: over_float32": 3}
     assert {"(family 6, model 167)" in run["machine"] for run in runs} == {True}

@@ -2,10 +2,11 @@
 
 import time
 
+import numpy as np
 import pytest
 
 from prunus import errors
-from prunus.errors import MOST_NAMES, DataError, MissingExtraError, PrunusError, UnknownNameError
+from prunus.errors import MOST_NAMES, DataError, MissingExtraError, PrunusError, UnknownNameError, check_known
 from prunus.names import shown
 
 
@@ -22,6 +23,20 @@ def test_a_name_in_other_letters_is_similar() -> None:
 def test_an_unknown_name_like_no_other_has_no_suggestion() -> None:
     assert str(UnknownNameError("method", "x", ["ba2", "taps"])) == "unknown method 'x'; known: ba2, taps"
     assert str(UnknownNameError("method", "x", [])) == "unknown method 'x'; known: none"
+
+
+@pytest.mark.parametrize("wrong", [np.int8, np.dtype("int8"), 8, ["int8"], np.zeros(2), b"int8"])
+def test_what_is_no_name_at_all_is_unknown_too(wrong: object) -> None:
+    for known in ({"float32": 1, "int8": 2}, ("float32", "int8")):
+        with pytest.raises(UnknownNameError, match=r"^unknown dtype .*; known: float32, int8$"):
+            check_known("dtype", wrong, known)
+    check_known("dtype", "int8", ("float32", "int8"))
+
+
+def test_what_is_no_name_at_all_is_shown_short() -> None:
+    message = str(UnknownNameError("dtype", np.int8, ["float32"]))
+    assert message == "unknown dtype <class 'numpy.int8'>; known: float32"
+    assert len(str(UnknownNameError("dtype", list(range(1000)), ["float32"]))) < 100
 
 
 def test_a_similar_name_is_followed_by_where_the_others_are_listed() -> None:

@@ -1,7 +1,8 @@
 """Errors meant for the user: one line that says what is wrong, what was expected and what to do."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+import reprlib
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 
 from prunus.names import shown
@@ -28,6 +29,7 @@ class UnknownNameError(PrunusError):
     """An unknown name; the message lists the known ones, the most similar first.
 
     Args:
+        name: what was asked for, which need not be a name at all.
         listed: where the known names are listed; if a name is similar, this is said instead of many names.
         heading: what stands before the known names, such as "for example" if they are not all.
         near: names that may be meant, the likeliest first (default: those that are similar).
@@ -36,7 +38,7 @@ class UnknownNameError(PrunusError):
     def __init__(
         self,
         kind: str,
-        name: str,
+        name: object,
         known: Iterable[str],
         listed: str = "",
         heading: str = "known",
@@ -44,14 +46,24 @@ class UnknownNameError(PrunusError):
         near: list[str] | None = None,
     ) -> None:
         names = list(known)
-        near = similar_names(name, names) if near is None else near
+        written = repr(name) if isinstance(name, str) else reprlib.repr(name)
+        if near is None:
+            near = similar_names(name, names) if isinstance(name, str) else []
         if near and listed:
-            super().__init__(f"unknown {kind} {name!r}; did you mean {near[0]!r}? {listed}")
+            super().__init__(f"unknown {kind} {written}; did you mean {near[0]!r}? {listed}")
             return
         hint = f" did you mean {near[0]!r}?" if near else ""
         ordered = near + [other for other in names if other not in near]
         more = f" and {len(ordered) - MOST_NAMES} more" if len(ordered) > MOST_NAMES else ""
-        super().__init__(f"unknown {kind} {name!r};{hint} {heading}: {', '.join(ordered[:MOST_NAMES]) or 'none'}{more}")
+        super().__init__(
+            f"unknown {kind} {written};{hint} {heading}: {', '.join(ordered[:MOST_NAMES]) or 'none'}{more}"
+        )
+
+
+def check_known(kind: str, name: object, known: Collection[str]) -> None:
+    """Refuse what is none of the known names, of whatever type it is."""
+    if not isinstance(name, str) or name not in known:
+        raise UnknownNameError(kind, name, known)
 
 
 def first_line(error: BaseException) -> str:

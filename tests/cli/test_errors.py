@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from prunus.cli.app import main
+from prunus.cli.app import GROUPS, main
 
 TINY = """
 backbone = "wrn14_2"
@@ -145,7 +146,15 @@ def test_a_corrupt_image_is_refused_by_its_name(complaint: Callable[..., str], r
     (recipe.parent / "flowers" / "train" / "a" / "2.png").write_bytes(b"no image")
     said = complaint("train", recipe, "--out", "run", "--final")
     assert "cannot read train/a/2.png of domain 'flowers'" in said
-    assert "--skip-bad-images" in said
+    assert said.endswith("; fix or remove it, or skip such images with --set skip_bad_images=true")
+
+
+COMMANDS = {command.__name__.replace("_", "-"): command for group in GROUPS.values() for command in group}
+
+
+@pytest.mark.parametrize("name", ["train", "demo", "pretrain", "add-domain", "compare", "versus", "sweep"])
+def test_every_command_that_trains_has_the_option_that_skips_bad_images(name: str) -> None:
+    assert inspect.signature(COMMANDS[name]).parameters["overrides"].annotation == "Overrides"
 
 
 def test_a_class_of_corrupt_images_is_refused_even_where_they_may_be_skipped(

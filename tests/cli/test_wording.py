@@ -43,7 +43,14 @@ OTHERS = {
         ("or train again with the argument replace=True", "or train again with --replace"),
         ("the argument teacher=None trains without it", "--teacher none trains without it"),
         ("the argument settings and the argument teacher", "--set and --teacher"),
-        ("skip such images with skip_bad_images = true in the recipe", "skip such images with --skip-bad-images"),
+        (
+            "skip such images with skip_bad_images = true in the recipe",
+            "skip such images with --set skip_bad_images=true",
+        ),
+        (
+            "a domain with: prunus.remove_domain('FILE', 'NAME', 'smaller.prunus')",
+            "a domain with: prunus remove-domain FILE NAME --out smaller.prunus",
+        ),
         ("use the argument methods, as in taps:sparsity=0.5", "use --methods, as in taps:sparsity=0.5"),
         ('use the override budget.bytes="1 MB"', 'use --set budget.bytes="1 MB"'),
         ("nothing to change", "nothing to change"),

@@ -53,7 +53,9 @@ def test_a_bad_image_is_named_with_its_domain_and_the_way_out(make_domain: MakeD
         load_images(opened(folder), "test", PREPROCESS)
     message = str(caught.value)
     assert message.startswith(f"cannot read test/b/1.png of domain 'mine' ({folder}): ")
-    assert "skip_bad_images = true in the recipe" in message
+    assert message.endswith("; fix or remove it")
+    with pytest.raises(DataError, match=r"; paint it anew$"):
+        load_images(opened(folder), "test", PREPROCESS, remedy="paint it anew")
     assert "more" not in message
 
 

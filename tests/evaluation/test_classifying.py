@@ -1,5 +1,6 @@
 """Images are found, checked and classified domain by domain."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -114,14 +115,15 @@ def test_unreadable_images_are_skipped_only_where_the_recipe_and_the_task_allow_
     (folder / "test" / "a" / "0.png").write_bytes(b"no image")
     (answer,) = classify_domains(_subject(folder, skip_bad_images=True), "test", use_cache=False)
     assert (len(answer.images), len(answer.images.skipped)) == (3, 1)
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match=r"; fix or remove it$"):  # what was trained has its recipe
         list(classify_domains(_subject(folder), "test", use_cache=False))
-    with pytest.raises(DataError):  # every image of a benchmark needs an answer
+    with pytest.raises(DataError, match=r"; fix it, because every image needs an answer$"):
         list(classify_domains(_subject(folder, skip_bad_images=True), "test", use_cache=False, unlabelled=True))
 
 
 def test_a_domain_from_python_is_found_in_what_was_passed_or_in_the_folder(tmp_path: Path) -> None:
     choice = DomainChoice(name="shades", path="python:shades")
+    (tmp_path / "shades").mkdir()
     assert locate(choice, None) == choice
     assert locate(choice, tmp_path).path == str(tmp_path / "shades")
     with passing_domains({"shades": OwnDomain(pictures(4), classes=CLASSES)}):
@@ -130,6 +132,7 @@ def test_a_domain_from_python_is_found_in_what_was_passed_or_in_the_folder(tmp_p
 
 def test_a_folder_with_data_is_looked_at_first(tmp_path: Path) -> None:
     choice = DomainChoice(name="birds", path="/elsewhere/birds")
+    (tmp_path / "birds").mkdir()
     assert locate(choice, None) == choice
     assert locate(choice, tmp_path).path == str(tmp_path / "birds")
     (tmp_path / "birds.zip").write_bytes(b"")
@@ -144,6 +147,13 @@ def test_a_path_that_a_model_file_does_not_record_must_be_named() -> None:
     with pytest.raises(DataError, match="the images of 'birds' are; name their folder with the argument data='DIR'"):
         locate(DomainChoice(name="birds", path="birds"), None)
     assert locate(DomainChoice(name="signs", path="demo:signs"), None).path == "demo:signs"
+
+
+def test_a_folder_that_lacks_a_domain_is_named_as_it_is_when_8_bits_need_its_images(tmp_path: Path) -> None:
+    (tmp_path / "signs").mkdir()
+    missing = f"{tmp_path} holds no folder and no zip file of the domain 'birds'"
+    with pytest.raises(DataError, match=rf"^{re.escape(missing)}; name the folder that holds the domains$"):
+        locate(DomainChoice(name="birds", path="demo:birds"), tmp_path)
 
 
 def test_a_missing_folder_of_domains_is_named_itself(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from prunus.cli.wording import on_command_line
 from prunus.config import DomainChoice
 from prunus.data.domains import Domain
 from prunus.data.layouts import open_domain
 from prunus.errors import DataError
 from prunus.images import Preprocess
-from prunus.quantizing.images import Draw, draw_images, limited
+from prunus.quantizing.images import MOST_BYTES, Draw, draw_images, limited
 from tests.conftest import write_domain
 
 PREPROCESS = Preprocess(size=4, resize=6, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
@@ -81,6 +82,26 @@ def test_large_images_are_fewer() -> None:
     assert limited(Draw(held_out=512), 32, 9).held_out == 512
     assert limited(Draw(held_out=512), 224, 10).held_out == 356
     assert limited(Draw(held_out=512), 4096, 1000).held_out == 1
+
+
+@pytest.mark.parametrize(("side", "domains"), [(32, 9), (224, 10), (224, 100), (224, 1000), (4096, 10)])
+def test_the_images_of_all_domains_that_calibrate_have_room(side: int, domains: int) -> None:
+    draw = limited(Draw(), side, domains)
+    assert 1 <= draw.calibration <= Draw().calibration
+    assert draw.calibration == 1 or draw.calibration * domains * 3 * side * side <= MOST_BYTES
+    assert limited(Draw(), side, 1 + domains // 10).calibration >= draw.calibration
+    assert (draw.calibration == Draw().calibration) is (64 * domains * 3 * side * side <= MOST_BYTES)
+
+
+def test_a_bad_image_is_named_with_what_can_be_done_about_it_when_a_file_is_written(tmp_path: Path) -> None:
+    folder = write_domain(tmp_path / "shades", train=3, validation=4)
+    (folder / "train" / "a" / "1.png").write_bytes(b"no image")
+    shades = open_domain(DomainChoice(name="shades", path=str(folder)), 0.1)
+    with pytest.raises(DataError) as caught:
+        draw_images(shades, PREPROCESS, Draw(), False, lambda *_: None)
+    said = on_command_line(str(caught.value))
+    assert said.startswith("cannot read train/a/1.png of domain 'shades'")
+    assert said.endswith("; fix or remove it, or name another folder with --data DIR")
 
 
 def test_a_domain_whose_training_images_are_all_bad_is_refused(tmp_path: Path) -> None:

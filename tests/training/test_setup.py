@@ -11,11 +11,11 @@ from PIL import Image
 
 from prunus.checkpoints.checkpoint import read_checkpoint
 from prunus.config import DomainChoice, Recipe
-from prunus.errors import RecipeError
+from prunus.errors import DataError, RecipeError
 from prunus.images import Preprocess
 from prunus.recipes import parse_recipe
 from prunus.training.observers import Observer
-from prunus.training.run import start_run
+from prunus.training.run import resume_run, start_run
 from prunus.training.setup import resized
 from prunus.version import __version__
 
@@ -57,6 +57,20 @@ def test_own_statistics_are_those_of_the_domains_training_images(
     found = read_checkpoint(tmp_path / "run" / "checkpoint.safetensors").identity.preprocess["flowers"]
     assert found.mean == pytest.approx(np.mean(images, axis=(0, 1, 2)), abs=1e-5)
     assert found.std == pytest.approx(np.std(images, axis=(0, 1, 2)), abs=1e-5)
+
+
+def test_a_run_that_is_continued_needs_the_image_that_became_unreadable(
+    make_domain: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_domain("flowers", train=4, validation=1)
+    content = _recipe(folder).model_dump(mode="json") | {"skip_bad_images": False}
+    start_run(parse_recipe(content), tmp_path / "run", device="cpu", use_cache=False)
+    (folder / "train" / "a" / "2.png").write_bytes(b"no image")
+    longer = parse_recipe(content | {"training": content["training"] | {"epochs": 2}})
+    with pytest.raises(DataError, match=r"; restore it, because a run continues with the images that it began with$"):
+        resume_run(tmp_path / "run", device="cpu", recipe=longer, use_cache=False)
+    with pytest.raises(DataError, match=r"; fix or remove it, or skip such images with skip_bad_images = true in the"):
+        start_run(parse_recipe(content), tmp_path / "new", device="cpu", use_cache=False)
 
 
 def test_skipped_images_are_noted_and_versions_written(make_domain: Callable[..., Path], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -220,8 +221,22 @@ def test_a_model_file_of_floats_is_written_with_another_dtype(tmp_path: Path) ->
     assert found.eight_bits is not None
     assert list(found.eight_bits.held_out) == ["birds", "flowers"]
     assert eight.stat().st_size < source.stat().st_size
-    with pytest.raises(BundleError, match="is an 8-bit model file; only a file of floats can be written with another"):
-        prunus.prune(eight, tmp_path / "again.prunus", "float32")
+    named: tuple[tuple[DType | None, str], ...] = ((None, "int8"), ("int8", "int8"), ("float32", "float32"))
+    for dtype, wanted in named:
+        with pytest.raises(BundleError) as refused:
+            prunus.prune(eight, tmp_path / "again.prunus", dtype)
+        assert on_command_line(str(refused.value)) == (
+            f"{eight} is an 8-bit model file, and only files of floats are written again; write one from its run with: "
+            f"prunus prune RUN --out model.prunus --dtype {wanted}, or remove a domain of this one with: "
+            "prunus remove-domain FILE NAME --out smaller.prunus"
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.dtype("int8"), ["int8"], 8, "int4"])
+def test_what_is_no_dtype_is_refused_with_those_that_are(dtype: object, tmp_path: Path) -> None:
+    source = _of_floats(tmp_path, "birds")
+    with pytest.raises(UnknownNameError, match=r"unknown dtype .* known: (int8, )?float32"):
+        prunus.prune(source, tmp_path / "m.prunus", cast("DType", dtype))
 
 
 def test_8_bits_that_lose_more_than_they_may_are_written_with_a_warning_that_names_the_domain(

@@ -9,7 +9,11 @@ WORDS = (
     (rf"prunus\.train\('recipe\.toml', {PATH}\)", r"prunus train recipe.toml --out \2"),
     (r"prunus\.prune\('RUN', 'model\.prunus'\)", "prunus prune RUN --out model.prunus"),
     (r"prunus\.prune\('RUN', 'model\.prunus', dtype='(\w+)'\)", r"prunus prune RUN --out model.prunus --dtype \1"),
-    (r"skip_bad_images = true in the recipe", "--skip-bad-images"),
+    (
+        r"prunus\.remove_domain\('FILE', 'NAME', 'smaller\.prunus'\)",
+        "prunus remove-domain FILE NAME --out smaller.prunus",
+    ),
+    (r"skip_bad_images = true in the recipe", "--set skip_bad_images=true"),  # which every command that trains has
     (r"the argument use_cache=False", "--no-cache"),
     (r"the argument replace=True", "--replace"),
     (r"the argument teacher=None", "--teacher none"),

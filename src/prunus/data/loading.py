@@ -18,6 +18,7 @@ from prunus.errors import DataError
 from prunus.images import Preprocess, read_image
 
 CHUNK = 1024  # images decoded or summed at a time
+REPAIR = "fix or remove it"  # what to do about an unreadable image
 Loading = Callable[[str, int, int], None]  # domain, images done, total
 Colour = tuple[float, float, float]
 
@@ -79,15 +80,21 @@ class ImageSet:
         return _Statistics(mean=mean.round(6).tolist(), std=std.round(6).tolist())
 
 
-def load_images(
+def load_images(  # noqa: PLR0913  # all but three have defaults
     domain: Domain,
     split: str,
     preprocess: Preprocess,
     skip_bad: bool = False,
     cache: Path | None = None,
     loading: Loading = _silent,
+    *,
+    remedy: str = REPAIR,
 ) -> ImageSet:
-    """Decode and resize all images of a split, or map them from the cache; bad ones are errors or skipped."""
+    """Decode and resize all images of a split, or map them from the cache; bad ones are errors or skipped.
+
+    Args:
+        remedy: what the caller's user can do about a bad image.
+    """
     items = domain.split(split)
     if not items:
         raise DataError(f"domain {domain.name!r} ({domain.source.path}) has no {split} images")
@@ -98,10 +105,10 @@ def load_images(
 
     if cache is None:
         rows = np.empty(shape, dtype=np.uint8)
-        return _select(domain, split, rows, fill(rows), skip_bad, None)
+        return _select(domain, split, rows, _skipped(fill(rows), skip_bad, remedy), None)
     key = cache_key(domain.source, [item.file for item in items], preprocess)
     cached = cached_rows(cache, key, shape, fill)
-    images = _select(domain, split, cached.rows, cached.bad, skip_bad, cache / key)
+    images = _select(domain, split, cached.rows, _skipped(cached.bad, skip_bad, remedy), cache / key)
     return replace(images, was_damaged=cached.was_damaged)
 
 
@@ -134,16 +141,17 @@ def _fill(
     return bad
 
 
-def _select(
-    domain: Domain, split: str, rows: Bytes, bad: dict[int, str], skip_bad: bool, entry: Path | None
-) -> ImageSet:
-    items = domain.split(split)
+def _skipped(bad: dict[int, str], skip_bad: bool, remedy: str) -> dict[int, str]:
+    """Return the bad images if they may be skipped."""
     if bad and not skip_bad:
         first = next(iter(bad.values()))
         others = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        raise DataError(
-            f"{first}{others}; fix or remove it, or skip such images with skip_bad_images = true in the recipe"
-        )
+        raise DataError(f"{first}{others}; {remedy}")
+    return bad
+
+
+def _select(domain: Domain, split: str, rows: Bytes, bad: dict[int, str], entry: Path | None) -> ImageSet:
+    items = domain.split(split)
     good = [index for index in range(len(items)) if index not in bad]
     _check_classes_survive(domain, split, [items[index] for index in good])
     labels = np.array([items[index].label for index in good], dtype=np.int64)

@@ -9,7 +9,7 @@ from prunus.config import NO_FOLDERS, PYTHON_PREFIX, Crops, DomainChoice
 from prunus.data.cache import default_cache
 from prunus.data.domains import UNLABELLED, Domain
 from prunus.data.layouts import open_domain
-from prunus.data.loading import ImageSet, damaged_entry, load_images
+from prunus.data.loading import REPAIR, ImageSet, damaged_entry, load_images
 from prunus.data.own.passing import is_passed
 from prunus.errors import DataError
 from prunus.evaluation.subject import Subject
@@ -18,6 +18,8 @@ from prunus.measure.accuracy import Classified, Labels, classify, num_crops
 from prunus.measure.by_class.confusion import ByClass, count_classes, surest_mistakes
 from prunus.measure.by_class.pictures import small_picture
 from prunus.names import domain_name
+
+NAME_FOLDER = "name the folder that holds the domains"
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class _Task:
         if not self.unlabelled:
             _check_labels(domain, self.split)
         skip_bad = recipe.skip_bad_images and not self.unlabelled
-        images = load_images(domain, self.split, entry.preprocess, skip_bad, self.cache, decoding())
+        remedy = "fix it, because every image needs an answer" if self.unlabelled else REPAIR
+        images = load_images(domain, self.split, entry.preprocess, skip_bad, self.cache, decoding(), remedy=remedy)
         if images.was_damaged:
             warnings.warn(damaged_entry(choice.name, self.split), stacklevel=2)
         count = num_crops(self.crops or recipe.evaluation.crops, choice.mirrored, entry.preprocess)
@@ -137,11 +140,13 @@ def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
         return choice.model_copy(update={"path": str(data)})
     if data is not None:
         if not Path(data).is_dir():
-            raise DataError(f"there is no folder {data}; name the folder that holds the domains")
+            raise DataError(f"there is no folder {data}; {NAME_FOLDER}")
         folder = Path(data) / choice.name
         zipped = folder.with_name(f"{choice.name}.zip")
         named = zipped if zipped.is_file() else folder
-        found = named if named.exists() else next(_called(choice.name, Path(data)), named)
+        found = named if named.exists() else next(_called(choice.name, Path(data)), None)
+        if found is None:
+            raise DataError(f"{holds_no_domain(data, choice.name)}; {NAME_FOLDER}")
         return choice.model_copy(update={"path": str(found)})
     if not choice.path.startswith(NO_FOLDERS) and not Path(choice.path).is_absolute():
         raise DataError(
@@ -149,6 +154,11 @@ def locate(choice: DomainChoice, data: str | Path | None) -> DomainChoice:
             "name their folder with the argument data='DIR'"
         )
     return choice
+
+
+def holds_no_domain(data: str | Path, name: str) -> str:
+    """Say that a folder of domains lacks one."""
+    return f"{data} holds no folder and no zip file of the domain {name!r}"
 
 
 def _called(name: str, data: Path) -> Iterator[Path]:

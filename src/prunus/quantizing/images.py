@@ -10,11 +10,12 @@ import numpy as np
 
 from prunus.arrays import Bytes, Floats, Integers
 from prunus.data.domains import Domain, Item
-from prunus.data.loading import load_images
+from prunus.data.loading import REPAIR, load_images
 from prunus.errors import DataError
 from prunus.images import Preprocess, crop_windows
 
-MOST_BYTES = 2**29  # of the held-out images of all domains
+MOST_BYTES = 2**29  # of the images of all domains that calibrate, and of those that are held out
+ELSEWHERE = f"{REPAIR}, or name another folder with the argument data='DIR'"
 Loading = Callable[[str, int, int], None]  # told of a domain, the images done, and all of them
 
 
@@ -71,8 +72,9 @@ class Draw:
 
 
 def limited(draw: Draw, side: int, domains: int) -> Draw:
-    """Hold out fewer images if those of all domains would take too much memory."""
-    return replace(draw, held_out=min(draw.held_out, max(1, MOST_BYTES // (domains * 3 * side * side))))
+    """Draw fewer images if those of all domains would take too much memory."""
+    most = max(1, MOST_BYTES // (domains * 3 * side * side))
+    return replace(draw, calibration=min(draw.calibration, most), held_out=min(draw.held_out, most))
 
 
 def _shuffled(items: Sequence[Item], rng: np.random.Generator) -> list[Item]:
@@ -84,7 +86,7 @@ def draw_images(domain: Domain, preprocess: Preprocess, draw: Draw, skip_bad: bo
     calibration, held_out = draw.choose(domain)
     chosen = [*calibration, *held_out]
     drawn = replace(domain, train=tuple(chosen), validation=(), test=())
-    images = load_images(drawn, "train", preprocess, skip_bad, None, loading)
+    images = load_images(drawn, "train", preprocess, skip_bad, None, loading, remedy=ELSEWHERE)
     is_calibration = np.isin(images.files, [item.file for item in calibration])
     if not is_calibration.any():  # bad images were skipped
         raise DataError(

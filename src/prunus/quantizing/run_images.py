@@ -11,7 +11,7 @@ from prunus.data.domains import Domain
 from prunus.data.folders.structure import split_of
 from prunus.data.layouts import open_domain
 from prunus.errors import DataError, PrunusError
-from prunus.evaluation.classifying import locate
+from prunus.evaluation.classifying import holds_no_domain, locate
 from prunus.quantizing.images import Draw, Drawn, Loading, draw_images, limited
 
 WAYS = (
@@ -66,12 +66,12 @@ def _problem(name: str, data: str | Path | None, located: DomainChoice | None) -
     if data is not None and not Path(data).is_dir():
         return f"there is no folder {data}"
     if located is None:
-        return f"the model file does not record where those of {name!r} are" if data is None else None
+        if data is not None:
+            return holds_no_domain(data, name)
+        return f"the model file does not record where those of {name!r} are"
     if located.path.startswith(NO_FOLDERS):
         return None
     folder = Path(located.path)
-    if data is not None and not folder.exists():
-        return f"{data} holds no folder and no zip file of the domain {name!r}"
     splits = [entry for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
     empty = [entry for entry in splits if split_of(entry.name) == "train" and not any(entry.iterdir())]
     return f"the folder {empty[0]} is empty" if empty else None

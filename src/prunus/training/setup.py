@@ -24,7 +24,7 @@ from prunus.config import DomainChoice, Recipe
 from prunus.data.cache import default_cache
 from prunus.data.domains import Domain
 from prunus.data.layouts import open_domain
-from prunus.data.loading import ImageSet, damaged_entry, load_images
+from prunus.data.loading import REPAIR, ImageSet, damaged_entry, load_images
 from prunus.errors import RecipeError, TrainingError, UnknownNameError
 from prunus.files import remove_leftovers, write_json
 from prunus.images import Preprocess
@@ -44,6 +44,9 @@ from prunus.training.promise import make_growth_keeper, make_keeper
 from prunus.training.saving import Saver
 from prunus.training.settling import settled
 from prunus.version import __version__
+
+SKIPPING = f"{REPAIR}, or skip such images with skip_bad_images = true in the recipe"
+RESTORING = "restore it, because a run continues with the images that it began with"
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,9 @@ class RecipeTraining:
     def _images(self, domain: Domain, split: str, preprocess: Preprocess) -> ImageSet:
         cache = default_cache() if self.use_cache else None
         self.observer.loading(domain.name, split)
-        images = load_images(domain, split, preprocess, self.recipe.skip_bad_images, cache, self.observer.loaded)
+        remedy = RESTORING if self.folder.holds_run() else SKIPPING
+        skip_bad, loaded = self.recipe.skip_bad_images, self.observer.loaded
+        images = load_images(domain, split, preprocess, skip_bad, cache, loaded, remedy=remedy)
         if images.was_damaged:
             self.observer.noted(damaged_entry(domain.name, split))
         return images

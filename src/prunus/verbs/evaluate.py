@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prunus.config import Crops
 from prunus.data.domains import SPLITS
-from prunus.errors import UnknownNameError
+from prunus.errors import check_known
 from prunus.evaluation.classifying import classify_measurable
 from prunus.evaluation.results import evaluation_of
 from prunus.evaluation.subject import Subject, open_subject
@@ -42,8 +42,7 @@ def evaluate(  # noqa: PLR0913  # what to measure, how, and what comes from Pyth
         backbone: your own network, with which a run was trained.
         domains: the images of domains that were passed from Python in training.
     """
-    if split not in SPLITS:
-        raise UnknownNameError("split", split, SPLITS)
+    check_known("split", split, SPLITS)
 
     def measured(subject: Subject) -> Evaluation:
         return evaluation_of(subject, split, classify_measurable(subject, split, data, crops, use_cache))

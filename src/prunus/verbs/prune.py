@@ -12,7 +12,7 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.dtypes import STORED
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.config import Recipe
-from prunus.errors import AccuracyWarning, BudgetWarning, BundleError, DataError, UnknownNameError
+from prunus.errors import AccuracyWarning, BudgetWarning, BundleError, DataError, check_known
 from prunus.evaluation.limits import limits_used
 from prunus.evaluation.packing import pack_run
 from prunus.evaluation.subject import recipe_of_domains, recipe_of_file
@@ -58,8 +58,8 @@ def prune(
         dtype: how weights are stored: float32, float16, bfloat16 or int8 (default: of a run the recipe's, of a model
             file its own). With int8 the file also computes with 8-bit integers, whose scales are chosen with training
             images.
-        data: for int8, the folder of the domains, if it is not where the recipe says; a model file does not record
-            where its images are.
+        data: for int8, the folder of the domains, if it is not where the recipe says; a model file records this
+            of bundled domains (`demo:`) only.
         backbone: your own network, with which the run was trained.
         domains: for int8, the images of domains that were passed from Python in training.
     """
@@ -70,10 +70,10 @@ def prune(
     check_run_or_file(source)
     if source.is_file() and file.exists() and file.samefile(source):
         raise BundleError(f"{out} is the file to read; name another one to write")
-    if dtype is not None and dtype not in STORED:
-        raise UnknownNameError("dtype", dtype, STORED)
+    if dtype is not None:
+        check_known("dtype", dtype, STORED)
     with Own(backbone, domains).passed_to(source):
-        bundle, recipe = _packed(source) if source.is_dir() else (_read(source), None)
+        bundle, recipe = _packed(source) if source.is_dir() else (_read(source, dtype), None)
         chosen = dtype or (recipe.dtype if recipe else bundle.dtype)
         if data is not None and chosen != "int8":
             raise DataError(
@@ -97,11 +97,15 @@ def _packed(run: Path) -> tuple[Bundle, Recipe]:
     return pack_run(trained), trained.recipe
 
 
-def _read(file: Path) -> Bundle:
-    """Read a model file of floats."""
+def _read(file: Path, dtype: DType | None) -> Bundle:
+    """Read a model file of floats; another one must be written from its run, as the dtype that was asked for."""
     bundle = read_bundle(file)
     if bundle.dtype == "int8":
-        raise BundleError(f"{file} is an 8-bit model file; only a file of floats can be written with another dtype")
+        raise BundleError(
+            f"{file} is an 8-bit model file, and only files of floats are written again; write one from its run with: "
+            f"prunus.prune('RUN', 'model.prunus', dtype={dtype or bundle.dtype!r}), or remove a domain of this one "
+            "with: prunus.remove_domain('FILE', 'NAME', 'smaller.prunus')"
+        )
     return bundle
 
 

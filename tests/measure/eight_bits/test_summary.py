@@ -10,8 +10,9 @@ from prunus.bundle.bundle import Bundle
 from prunus.bundle.file import write_bundle
 from prunus.cli.app import app
 from prunus.measure.eight_bits.held_out import HeldOut
-from prunus.measure.eight_bits.summary import EightBits, eight_bits_of
+from prunus.measure.eight_bits.summary import CALIBRATION, EightBits, eight_bits_of
 from prunus.measure.inspection import inspect_file
+from prunus.quantizing.images import Draw
 from prunus.quantizing.quantize import Settings, quantize
 from tests.makers.coded_bundles import integer_graph, random_coded_bundle, without_ones
 from tests.makers.eight_bit_images import drawn_images
@@ -113,6 +114,14 @@ def test_layers_that_returned_to_floats_are_named_and_other_operations_are_count
     assert _described(integers=9, kept_float=layers)[1] == f"{returned}{', '.join(layers[:12])}, 2 more layers"
     wide = _described(integers=9, kept_float=("a", "b"), wide=("a",))
     assert wide[1:3] == [f"{returned}b", "weights kept as float16, and computed in floats: a"]
+
+
+def test_few_images_that_chose_the_codings_are_counted() -> None:
+    assert Draw().calibration == CALIBRATION
+    said = "at most 3 images of each domain chose the codings, where 64 are usual"
+    assert _summary(calibration=3).notes() == [said]
+    assert _summary(calibration=1).notes()[0].startswith("at most 1 image of each domain")
+    assert _summary(calibration=None).notes() == _summary().notes() == []
 
 
 def test_near_chance_nothing_returns_to_floats_to_lose_less() -> None:

@@ -12,6 +12,7 @@ from prunus.measure.eight_bits.held_out import HeldOut, accuracy_in_words, are_k
 from prunus.measure.result import Result
 
 MOST_NAMES = 12  # of layers in one sentence
+CALIBRATION = 64  # images of each domain that choose the codings, if there are as many and memory has room
 KINDS = {"conv": "convolutions", "layer_norm": "layer norms", "attention": "attention"}  # that always use floats
 OTHERS = "others"
 
@@ -74,7 +75,11 @@ class EightBits(Result):
 
     def notes(self) -> list[str]:
         """Say what makes the measured accuracies less certain, and whether too much is lost."""
-        return [*doubts(self.held_out), *([what_breaks(self.held_out)] if self.within is False else [])]
+        found = doubts(self.held_out)
+        if self.calibration is not None and self.calibration < CALIBRATION:
+            images = plural(self.calibration, "image")
+            found.insert(0, f"at most {images} of each domain chose the codings, where {CALIBRATION} are usual")
+        return [*found, *([what_breaks(self.held_out)] if self.within is False else [])]
 
 
 def eight_bits_of(bundle: Bundle) -> EightBits | None:
