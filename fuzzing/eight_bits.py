@@ -37,6 +37,18 @@ def without_floats(bundle: Bundle) -> Bundle:
     return Bundle(bundle.manifest.with_graph(graph, ()), arrays)
 
 
+def with_joint_masks(bundle: Bundle) -> Bundle:
+    """Return a bundle whose domains use the same kernels but the first of a layer: their masks are coded together."""
+    arrays = dict(bundle.arrays)
+    first, *others = bundle.domains
+    for layer in bundle.manifest.convs:
+        mask = np.packbits(np.ones(len(bundle.arrays[f"kernels/{layer}"]), np.bool_), bitorder="little")
+        arrays[f"mask/{first}/{layer}"] = mask
+        for domain in others:
+            arrays[f"mask/{domain}/{layer}"] = np.concatenate([mask[:1] & 0xFE, mask[1:]])
+    return Bundle(bundle.manifest, arrays)
+
+
 def coded_model(floats: Bundle) -> Bundle:
     """Return a bundle of floats in 8 bits, with one coding for all values, and a wide layer if it keeps any float."""
     has_floats = len(possible_integers(floats)) < len(floats.manifest.graph)

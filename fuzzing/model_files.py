@@ -41,7 +41,7 @@ from rich.table import Table
 
 from fuzzing.children import run_in_child
 from fuzzing.damage import DAMAGE, SEALED
-from fuzzing.eight_bits import coded_model, without_floats
+from fuzzing.eight_bits import coded_model, with_joint_masks, without_floats
 from fuzzing.models import attention_model, image_model, token_model
 from fuzzing.rounding import rounded_logits
 from fuzzing.search import SearchPlan, search
@@ -139,7 +139,13 @@ FLOATS: tuple[tuple[Bundle, DType], ...] = (
     (token_model(), "float32"),
     (token_model(), "bfloat16"),
 )
-TO_CODE = (image_model(), without_floats(image_model()), token_model(), without_floats(attention_model()))
+TO_CODE = (
+    image_model(),
+    without_floats(image_model()),
+    with_joint_masks(without_floats(image_model())),
+    token_model(),
+    without_floats(attention_model()),
+)
 CODED = tuple(bundle_bytes(coded_model(bundle), "int8") for bundle in TO_CODE)
 CONTENTS = (*(bundle_bytes(bundle, dtype) for bundle, dtype in FLOATS), *CODED)
 

@@ -61,7 +61,7 @@ def test_the_images_that_choose_codings_are_as_many_as_the_page_says() -> None:
     assert f"{Draw().calibration} training images of the domain are run through the network" in TEXT
     assert f"fewer than {CALIBRATION} images of each domain chose the codings" in TEXT
     assert MOST_BYTES == 2**29
-    assert "If these images of all domains would take more than 512 MB, fewer are drawn." in TEXT
+    assert "Fewer images are drawn if those of all domains would take more than 512 MB." in TEXT
 
 
 def test_the_bounds_are_those_of_the_gate() -> None:

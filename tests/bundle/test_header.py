@@ -39,7 +39,7 @@ def test_another_version_is_named(bundle: Bundle, tmp_path: Path) -> None:
     for version in (2, 99, None, "x"):
         rewrite_header(path, lambda header, version=version: header.update(format_version=version))  # type: ignore[misc]
         with pytest.raises(
-            BundleError, match=f"version {version!r}, but this version of Prunus reads 3 and {FORMAT_VERSION}"
+            BundleError, match=f"version {version!r}, but this version of Prunus reads 3, 4 and {FORMAT_VERSION}"
         ):
             read_bundle(path)
 

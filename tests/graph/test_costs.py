@@ -27,7 +27,15 @@ from prunus.runtime.numpy_engine import NumpyEngine
 from tests.makers.graph_bundles import convolution, make_graph, random_bundle, varied_graph
 
 CLAIMS = Claims(
-    data_bytes=0, values=0, arrays=0, domains=1, classes=1, kept={"layer": 0}, index_bytes=0, has_ones=False
+    data_bytes=0,
+    decoded_bytes=0,
+    values=0,
+    arrays=0,
+    domains=1,
+    classes=1,
+    kept={"layer": 0},
+    index_bytes=0,
+    has_ones=False,
 )
 LAYER = convolution("layer", (0,), (4, 3))
 
@@ -40,6 +48,7 @@ def _claims(bundle: Bundle) -> Claims:
     manifest = bundle.manifest
     return Claims(
         data_bytes=sum(array.nbytes for array in bundle.arrays.values()),
+        decoded_bytes=0,
         values=0,
         arrays=len(bundle.arrays),
         domains=len(bundle.domains),

@@ -223,7 +223,8 @@ def test_a_file_of_another_format_version_is_refused(model: Path, tmp_path: Path
     other = tmp_path / "newer.prunus"
     other.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
     with pytest.raises(
-        BundleError, match=rf"format version {FORMAT_VERSION + 1}, but .* reads 3 and {FORMAT_VERSION}; update Prunus"
+        BundleError,
+        match=rf"format version {FORMAT_VERSION + 1}, but .* reads 3, 4 and {FORMAT_VERSION}; update Prunus",
     ):
         Predictor(other)
 

@@ -79,6 +79,14 @@ class Bundle:
         """Return the packed masks of all domains: (D, K / 8, rounded up)."""
         return np.stack([self.packed_mask(domain, layer) for domain in self.domains])
 
+    def kept_masks(self) -> list[Bools]:
+        """Return which domain uses which kept kernel, for every layer: (D, K)."""
+        counts = {layer: int(self.kept(layer).sum()) for layer in self.manifest.convs}
+        return [
+            np.stack([unpack_bits(packed, count) for packed in self.packed_masks(layer)])
+            for layer, count in counts.items()
+        ]
+
     def kept(self, layer: str) -> Bools:
         """Return which kernels of a layer are kept, in the order of the file: (O * I,)."""
         return unpack_bits(self.stored(layer)[0], self.manifest.convs[layer].num_kernels)

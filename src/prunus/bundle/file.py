@@ -22,13 +22,15 @@ from prunus.bundle.container import (
 from prunus.bundle.dtypes import STORED, all_finite, encode
 from prunus.bundle.eight_bits.checks import check_codes
 from prunus.bundle.eight_bits.splitting import planned
-from prunus.bundle.header import FORMAT_VERSION, FORMATS, FileHeader, IndexEntry
+from prunus.bundle.header import FORMAT_VERSION, FORMATS, JOINT_MASKS_FORMAT, FileHeader, IndexEntry
 from prunus.bundle.index import encode_index
-from prunus.bundle.reading import check_arrays, file_arrays, read_arrays
+from prunus.bundle.joint_masks import encode_masks, is_worth_it
+from prunus.bundle.reading import JOINT_MASKS, check_arrays, file_arrays, read_arrays
 from prunus.errors import BundleError, UnknownNameError
 from prunus.files import write_atomically
 
-READABLE = " and ".join(map(str, sorted(set(FORMATS.values()))))
+VERSIONS = sorted({*FORMATS.values(), JOINT_MASKS_FORMAT})
+READABLE = f"{', '.join(map(str, VERSIONS[:-1]))} and {VERSIONS[-1]}"
 
 
 def write_bundle(path: Path, bundle: Bundle, dtype: DType = "float32") -> None:
@@ -40,7 +42,7 @@ def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
     """Return the content of the model file; the same bundle gives the same bytes."""
     if dtype == "int8" and bundle.dtype != "int8":
         raise BundleError("8-bit numbers must be chosen with training images; write the file with: prunus prune RUN")
-    header, indices = _header(bundle, dtype)
+    header, coded = _header(bundle, dtype)
     if dtype == "int8":
         check_codes(bundle.manifest, bundle.arrays)
     for name, array in bundle.arrays.items():
@@ -48,7 +50,7 @@ def bundle_bytes(bundle: Bundle, dtype: DType = "float32") -> bytes:
             raise BundleError(
                 f"{name!r} contains numbers that are not finite; train again with a smaller learning rate"
             )
-    arrays = _joined(header, bundle.arrays | indices)
+    arrays = _joined(header, bundle.arrays | coded)
     digest = hashlib.sha256(_text(header).encode())
     for part in header.parts():
         digest.update(arrays[part].data)
@@ -65,7 +67,8 @@ def bundle_parts(bundle: Bundle, dtype: DType = "float32") -> dict[str, int]:
 def bundle_size(bundle: Bundle, dtype: DType = "float32") -> int:
     """Return the size in bytes of the model file without writing it or converting its numbers.
 
-    As int8, a bundle of floats takes at most this, as long as no layer stays wide.
+    As int8, a bundle of floats takes at most this, as long as no layer stays wide. Its masks count as plain, so that
+    the size does not depend on which domain uses which kernel.
     """
     header, _ = _header(bundle, dtype)
     checksum = "0" * hashlib.sha256().digest_size * 2
@@ -73,15 +76,16 @@ def bundle_size(bundle: Bundle, dtype: DType = "float32") -> int:
 
 
 def _header(bundle: Bundle, dtype: DType) -> tuple[FileHeader, dict[str, Bytes]]:
-    """Return the header of a bundle's file, without its checksum, and the encoded index of every layer."""
+    """Return the header of a bundle's file, without its checksum, and the encoded arrays: index of a layer, masks."""
     if dtype not in STORED:
         raise UnknownNameError("dtype", dtype, STORED)
     if dtype != "int8" and bundle.dtype == "int8":
         raise BundleError(f"an 8-bit model cannot be written as {dtype}; write it from its run with: prunus prune RUN")
+    masks = _joint_masks(bundle) if bundle.dtype == dtype == "int8" else None
     bundle = planned(bundle) if bundle.dtype != dtype == "int8" else bundle
     indices = {layer: encode_index(bundle.kept(layer)) for layer in bundle.manifest.convs}
     header = FileHeader(
-        format_version=FORMATS[dtype],
+        format_version=FORMATS[dtype] if masks is None else JOINT_MASKS_FORMAT,
         manifest=bundle.manifest,
         dtype=dtype,
         index=tuple(
@@ -90,11 +94,20 @@ def _header(bundle: Bundle, dtype: DType) -> tuple[FileHeader, dict[str, Bytes]]
         ),
         norms=_names(bundle, f"norm/{bundle.domains[0]}/"),
         shared=_names(bundle, "shared/"),
+        mask_bytes=None if masks is None else masks.size,
         sha256="",
     )
     if problem := header.problem(count_values(_text(header))):
         raise BundleError(f"the model cannot be written: {problem}")
-    return header, {f"union/{layer}": index for layer, (_, index) in indices.items()}
+    coded = {f"union/{layer}": index for layer, (_, index) in indices.items()}
+    return header, coded if masks is None else coded | {JOINT_MASKS: masks}
+
+
+def _joint_masks(bundle: Bundle) -> Bytes | None:
+    """Code the masks of all domains together; None if plain ones are nearly as small."""
+    masks = bundle.kept_masks()
+    coded = encode_masks(masks)
+    return coded if is_worth_it(coded, masks) else None
 
 
 def read_bundle(path: Path) -> Bundle:
@@ -152,7 +165,7 @@ def _read_header(file: BufferedReader, size: int) -> tuple[FileHeader, str]:
     version, is_checkpoint = _version(text)
     if is_checkpoint:
         raise BundleError("it is a checkpoint of a training run, not a model file; write one with: prunus prune RUN")
-    if version not in FORMATS.values() or isinstance(version, bool):
+    if version not in VERSIONS or isinstance(version, bool):
         is_newer = isinstance(version, int) and version > FORMAT_VERSION
         raise BundleError(
             f"it has format version {version!r}, but this version of Prunus reads {READABLE}; "

@@ -12,13 +12,15 @@ from prunus.arrays import DType
 from prunus.bundle.dtypes import STORED
 from prunus.bundle.eight_bits.checks import wrong_integers
 from prunus.bundle.index import Code
+from prunus.bundle.joint_masks import BITS, num_symbols
 from prunus.bundle.manifest import ConvEntry, Manifest, ManifestPart
 from prunus.graph.costs import Claims, allowed_cost, file_cost, too_much
 from prunus.graph.limits import FREE_WEIGHTS, MAX_ARRAYS, MAX_COUNT, MAX_SWITCHES, MAX_WEIGHTS, WEIGHTS_PER_BYTE
 from prunus.graph.operations import Conv
 
 FORMATS: dict[DType, int] = {"float32": 3, "float16": 3, "bfloat16": 3, "int8": 4}
-FORMAT_VERSION = max(FORMATS.values())
+JOINT_MASKS_FORMAT = 5  # of an 8-bit file whose masks are coded together
+FORMAT_VERSION = max(*FORMATS.values(), JOINT_MASKS_FORMAT)
 RUN_BYTES = 45  # of memory that decoding takes for each byte of runs
 # numpy's names -> those of safetensors, in the order of the file
 CODES = {"float32": "F32", "float16": "F16", "uint16": "U16", "int8": "I8", "uint8": "U8"}
@@ -60,7 +62,8 @@ class FileHeader(ManifestPart):
     """Everything but the numbers.
 
     The index has an entry per layer, in the order of the graph. `norms` and `shared` name tensors, whose shapes follow
-    from the graph. `sha256` is the checksum of the header's text without the digits of the checksum, then of all data.
+    from the graph. `mask_bytes` is the size of the masks if they are coded together. `sha256` is the checksum of the
+    header's text without the digits of the checksum, then of all data.
     """
 
     format_version: int
@@ -69,6 +72,7 @@ class FileHeader(ManifestPart):
     index: tuple[IndexEntry, ...]
     norms: tuple[TensorName, ...]
     shared: tuple[TensorName, ...]
+    mask_bytes: Count | None = None
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
 
     def layers(self) -> Iterator[tuple[str, IndexEntry]]:
@@ -108,12 +112,17 @@ class FileHeader(ManifestPart):
         sizes = {
             "kernels": sum(entry.kept * prod(conv.kernel) for _, conv, entry in self.narrow()),
             "index": sum(entry.num_bytes for entry in self.index),
-            "masks": domains * sum(-(-entry.kept // 8) for entry in self.index),
+            "masks": self.plain_mask_bytes if self.mask_bytes is None else self.mask_bytes,
             "norms": domains * sum(prod(self.shape(name)) for name in self.norms),
             "heads": classes * (manifest.num_features + 1),
             "shared": sum(prod(self.shape(name)) for name in self.shared),
         }
         return sizes | self._eight_bit_sizes(classes) if self.dtype == "int8" else sizes
+
+    @property
+    def plain_mask_bytes(self) -> int:
+        """Return the size of the masks if they are not coded together, as in memory."""
+        return len(self.manifest.domains) * sum(-(-entry.kept // 8) for entry in self.index)
 
     def _eight_bit_sizes(self, classes: int) -> dict[str, int]:
         manifest = self.manifest
@@ -146,7 +155,8 @@ class FileHeader(ManifestPart):
         """Return what the header declares besides its graph."""
         convs, domains = self.manifest.convs, self.manifest.domains
         return Claims(
-            data_bytes=max(part.end for part in self.parts().values()),
+            data_bytes=self._data_bytes(),
+            decoded_bytes=self._decoded_bytes(),
             values=values,
             arrays=self._domain_arrays() + 2 * len(convs) + len(self.shared),
             domains=len(domains),
@@ -168,6 +178,16 @@ class FileHeader(ManifestPart):
         claims = self.claims(values)
         return too_much(file_cost(self.manifest.graph, self.manifest.shapes, claims), allowed_cost(claims.data_bytes))
 
+    def _data_bytes(self) -> int:
+        return max(part.end for part in self.parts().values())
+
+    def _decoded_bytes(self) -> int:
+        """Return what decoding masks takes: their bytes before deflate, the bits of a layer, and the masks."""
+        if self.mask_bytes is None:
+            return 0
+        domains, kept = len(self.manifest.domains), [entry.kept for entry in self.index]
+        return num_symbols(domains, kept) + 3 * BITS * num_symbols(domains, [max(kept)]) + self.plain_mask_bytes
+
     def _wrong_layer(self) -> str | None:
         seen: dict[str, tuple[object, ...]] = {}
         for operation in self.manifest.graph:
@@ -184,7 +204,7 @@ class FileHeader(ManifestPart):
         convs, domains = self.manifest.convs, len(self.manifest.domains)
         kernels = sum(conv.num_kernels for conv in convs.values())
         weights = sum(conv.num_kernels * prod(conv.kernel) for conv in convs.values())
-        data = max(part.end for part in self.parts().values())
+        data = self._data_bytes()
         most = min(MAX_WEIGHTS, FREE_WEIGHTS + WEIGHTS_PER_BYTE * data)
         arrays = self._domain_arrays()
         claims = {
@@ -196,6 +216,7 @@ class FileHeader(ManifestPart):
             "more kept kernels than a layer has": any(
                 entry.kept > convs[name].num_kernels for name, entry in self.layers()
             ),
+            "more bytes of masks than a bit per kernel takes": (self.mask_bytes or 0) > self.plain_mask_bytes,
             "an index of more than one bit per kernel": any(
                 entry.num_bytes > -(-convs[name].num_kernels // 8) for name, entry in self.layers()
             ),
@@ -213,8 +234,11 @@ class FileHeader(ManifestPart):
         return None
 
     def _wrong_integers(self) -> str | None:
-        if self.format_version != FORMATS[self.dtype]:
-            return f"a file of {self.dtype} has format version {FORMATS[self.dtype]}, not {self.format_version}"
+        version = FORMATS[self.dtype] if self.mask_bytes is None else JOINT_MASKS_FORMAT
+        if self.format_version != version:
+            return f"a file of {self.dtype} has format version {version}, not {self.format_version}"
+        if self.mask_bytes is not None and self.dtype != "int8":
+            return f"its masks are coded together, but its type is {self.dtype}"
         if self.dtype == "int8":
             return wrong_integers(self.manifest, (*self.norms, *self.shared))
         if self.manifest.integers or self.manifest.wide:

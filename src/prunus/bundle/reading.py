@@ -13,8 +13,10 @@ from prunus.bundle.dtypes import all_finite
 from prunus.bundle.eight_bits.checks import check_codes
 from prunus.bundle.header import FileHeader
 from prunus.bundle.index import decode_index
+from prunus.bundle.joint_masks import decode_masks
 from prunus.errors import BundleError
 
+JOINT_MASKS = "masks"  # the array of masks that are coded together
 Shapes = dict[str, dict[str, tuple[int, ...]]]  # part of a file -> name of an array -> its shape
 
 
@@ -33,7 +35,13 @@ def read_arrays(file: BufferedReader, header: FileHeader, digest: hashlib._Hash)
 
 
 def check_arrays(header: FileHeader, arrays: dict[str, Array]) -> None:
-    """Refuse invalid masks, indices and numbers; replace encoded indices by a bit per kernel."""
+    """Refuse invalid masks, indices and numbers; replace encoded ones by bits."""
+    if header.mask_bytes is not None:
+        coded: Bytes = arrays.pop(JOINT_MASKS).astype(np.uint8, copy=False)
+        masks = decode_masks(coded, len(header.manifest.domains), [entry.kept for entry in header.index])
+        for layer, mask_DK in zip(header.manifest.convs, masks, strict=True):
+            for domain, mask_K in zip(header.manifest.domains, mask_DK, strict=True):
+                arrays[f"mask/{domain}/{layer}"] = pack_bits(mask_K)
     for layer, entry in header.layers():
         count = header.manifest.convs[layer].num_kernels
         kept = decode_index(entry.code, arrays[f"union/{layer}"].astype(np.uint8, copy=False), count)
@@ -63,7 +71,9 @@ def file_arrays(header: FileHeader) -> Shapes:
     arrays: Shapes = {
         "kernels": {f"kernels/{layer}": (entry.kept, *conv.kernel) for layer, conv, entry in header.narrow()},
         "index": {f"union/{layer}": (entry.num_bytes,) for layer, entry in layers},
-        "masks": {f"mask/{domain}/{layer}": (-(-entry.kept // 8),) for domain, _ in domains for layer, entry in layers},
+        "masks": {f"mask/{domain}/{layer}": (-(-entry.kept // 8),) for domain, _ in domains for layer, entry in layers}
+        if header.mask_bytes is None
+        else {JOINT_MASKS: (header.mask_bytes,)},
         "norms": {f"norm/{domain}/{name}": header.shape(name) for domain, _ in domains for name in header.norms},
         "heads": {
             f"head/{domain}/{role}": (len(entry.classes), *features)

@@ -56,6 +56,7 @@ class Claims:
     """What a header declares besides its graph.
 
     Args:
+        decoded_bytes: what decoding masks that are coded together takes.
         values: the values of its JSON.
         arrays: the arrays of all domains.
         kept: the kept kernels of each layer.
@@ -65,6 +66,7 @@ class Claims:
     """
 
     data_bytes: int
+    decoded_bytes: int
     values: int
     arrays: int
     domains: int
@@ -128,11 +130,9 @@ def file_cost(graph: Graph, shapes: Sequence[Shape], claims: Claims) -> Cost:
     costs += [integer_cost(graph[number], inputs[number], shapes[number + 1], claims) for number in claims.integers]
     exact = EXACT if claims.integers else 1
     weights = {operation.layer: _weights(operation) for operation in graph if isinstance(operation, Conv)}
+    data_bytes = claims.data_bytes + claims.decoded_bytes
     load = (
-        claims.values * VALUE
-        + len(graph) * (OPERATION + len(graph) * PAIR)
-        + claims.arrays * ARRAY
-        + claims.data_bytes * BYTE
+        claims.values * VALUE + len(graph) * (OPERATION + len(graph) * PAIR) + claims.arrays * ARRAY + data_bytes * BYTE
     )
     load_bytes = BASE_BYTES + claims.values * VALUE_BYTES + claims.arrays * ARRAY_BYTES + len(graph) * OPERATION_BYTES
     head = claims.classes * prod(shapes[-1])
@@ -142,12 +142,12 @@ def file_cost(graph: Graph, shapes: Sequence[Shape], claims: Claims) -> Cost:
     return Cost(
         load / 1e9 + sum(cost.load_seconds for cost in costs),
         load_bytes
-        + claims.data_bytes
+        + data_bytes
         + max(claims.index_bytes, _largest_coded_layer(graph, claims))
         + sum(cost.load_bytes for cost in costs)
         + min(MOST_COPIED, 2 * FLOAT * claims.domains * sum(claims.kept.values())),
         (sum(weights.values()) * DENSE_WEIGHT + head * HEAD_NUMBER) / 1e9 + sum(cost.image_seconds for cost in costs),
-        BASE_BYTES + claims.data_bytes + copies + values_bytes + 2 * FLOAT * head,
+        BASE_BYTES + data_bytes + copies + values_bytes + 2 * FLOAT * head,
     )
 
 

@@ -37,7 +37,8 @@ def fit_network(
     workers = choose_workers(training.workers, bool(training.augment))
     # convolutions are fast in the memory format that our own method trains with
     is_slow = device.type == "cuda" and training.precision == "float32"
-    network.to(device, memory_format=torch.contiguous_format if is_slow else torch.channels_last).train()
+    memory_format = torch.contiguous_format if is_slow else torch.channels_last
+    network.to(device).to(memory_format=memory_format).train()
     sgd = SGD(rate_groups(network, training), lr=training.lr, momentum=training.momentum)
     tally = _Tally([domain.name for domain in data])
     observer.started(0, len(steps))
