@@ -35,7 +35,7 @@ def encode_masks(masks: Sequence[Bools]) -> Bytes:
 
 def is_worth_it(coded: Bytes, masks: Sequence[Bools]) -> bool:
     """Return whether coded masks take far fewer bytes than plain ones."""
-    plain = sum(len(mask_DK) * -(-mask_DK.shape[1] // BITS) for mask_DK in masks)
+    plain: int = sum(len(mask_DK) * -(-mask_DK.shape[1] // BITS) for mask_DK in masks)
     return len(coded) <= (1 - WORTH_IT) * plain
 
 

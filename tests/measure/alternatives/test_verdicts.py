@@ -43,8 +43,23 @@ def test_seeds_add_the_error_of_their_mean() -> None:
     alone = summarize(versus([row("lora", 0, 0.75, 1, 1.0)]))[0]
     several = summarize(versus([row("lora", seed, 0.75 + 0.03 * (seed - 1), 1, 1.0) for seed in range(3)]))[0]
     assert several.error == pytest.approx(math.sqrt(alone.error**2 + 0.03**2 / 3))
+
+
+def test_the_same_seeds_are_paired_and_others_are_not() -> None:
+    means = {"ours": (0.70, 0.75, 0.80), "lora": (0.69, 0.71, 0.76)}
+    rows = [
+        row(name, seed, mean, 1, 1.0).model_copy(update={"correct": {domain: "1" * n for domain, n in IMAGES.items()}})
+        for name, found in means.items()
+        for seed, mean in enumerate(found)
+    ]
+    ours, lora = summarize(versus(rows))
     # three seeds have two degrees of freedom: Student's 4.30 instead of the normal distribution's 1.96
-    assert noise(several, several) == pytest.approx(4.3027 * math.sqrt(2 * 0.03**2 / 3))
+    differences = [mine - theirs for mine, theirs in zip(*means.values(), strict=True)]
+    assert noise(ours, lora) == pytest.approx(4.3027 * statistics.stdev(differences) / math.sqrt(3))
+    later = [other.model_copy(update={"seed": other.seed + 1}) for other in rows if other.name == "lora"]
+    ours, lora = summarize(versus([*rows[:3], *later]))
+    spreads = [statistics.stdev(found) for found in means.values()]
+    assert noise(ours, lora) == pytest.approx(4.3027 * math.hypot(*spreads) / math.sqrt(3))
 
 
 def test_noise_is_how_much_a_difference_scatters_when_images_are_drawn_again() -> None:

@@ -14,6 +14,7 @@ class Summary:
     """The rows of one alternative over its seeds.
 
     Args:
+        by_seed: the mean accuracy of every seed.
         accuracies: by domain, means over the seeds.
         correct: by domain, the share of the seeds that classify each image correctly.
         spread: standard deviation of the mean accuracy over the seeds; None with one seed.
@@ -21,7 +22,7 @@ class Summary:
     """
 
     name: str
-    seeds: int
+    by_seed: dict[int, float]
     accuracies: dict[str, float]
     correct: dict[str, list[float]]
     mean_accuracy: float
@@ -30,6 +31,11 @@ class Summary:
     total_bytes: float
     macs: float
     milliseconds: float
+
+    @property
+    def seeds(self) -> int:
+        """Return the number of seeds."""
+        return len(self.by_seed)
 
     @property
     def is_ours(self) -> bool:
@@ -45,15 +51,15 @@ def summarize(versus: Versus) -> list[Summary]:
 
 def _summary(name: str, rows: Sequence[VersusRow], images: dict[str, int]) -> Summary:
     accuracies = {domain: statistics.fmean(row.accuracies[domain] for row in rows) for domain in rows[0].accuracies}
-    means = [row.mean_accuracy for row in rows]
-    spread = statistics.stdev(means) if len(rows) > 1 else None
+    by_seed = {row.seed: row.mean_accuracy for row in rows}
+    spread = statistics.stdev(by_seed.values()) if len(rows) > 1 else None
     drawn = sum(share * (1 - share) / images[domain] for domain, share in accuracies.items()) / len(accuracies) ** 2
     return Summary(
         name,
-        len(rows),
+        by_seed,
         accuracies,
         {domain: _by_image([row.correct[domain] for row in rows]) for domain in accuracies},
-        statistics.fmean(means),
+        statistics.fmean(by_seed.values()),
         spread,
         math.sqrt(drawn + (spread or 0.0) ** 2 / len(rows)),
         statistics.fmean(row.total_bytes for row in rows),
@@ -70,14 +76,21 @@ def noise(one: Summary, other: Summary) -> float:
     """Return the half width of the 95 % interval of a difference; what is smaller is no more than noise.
 
     Both classify the same images, so what counts is how much the difference varies from image to image, and over the
-    seeds of each, which are too few for a normal distribution.
+    seeds, which are too few for a normal distribution.
     """
     drawn = 0.0
     for domain, answers in one.correct.items():
         differences = [mine - theirs for mine, theirs in zip(answers, other.correct[domain], strict=True)]
         drawn += statistics.pvariance(differences) / max(1, len(differences) - 1) / len(one.correct) ** 2
-    trained = [seeds_reach(summary.spread, summary.seeds) for summary in (one, other) if summary.spread is not None]
-    return math.hypot(Z * math.sqrt(drawn), *trained)
+    return math.hypot(Z * math.sqrt(drawn), *_of_seeds(one, other))
+
+
+def _of_seeds(one: Summary, other: Summary) -> list[float]:
+    """Return what the seeds add: of the difference if both have the same, as in the study, else of each."""
+    if one.by_seed.keys() == other.by_seed.keys():
+        differences = [one.by_seed[seed] - other.by_seed[seed] for seed in one.by_seed]
+        return [seeds_reach(statistics.stdev(differences), len(differences))] if len(differences) > 1 else []
+    return [seeds_reach(summary.spread, summary.seeds) for summary in (one, other) if summary.spread is not None]
 
 
 @dataclass(frozen=True)
