@@ -18,9 +18,9 @@ from rich.table import Table
 
 from prunus.arrays import DType
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.index import encode_index
 from prunus.bundle.dtypes import STORED
 from prunus.bundle.file import bundle_bytes
-from prunus.bundle.index import encode_index
 from prunus.evaluation.packing import pack_run
 from prunus.timing.machine import describe_machine
 from prunus.training.run import open_run

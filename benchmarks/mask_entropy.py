@@ -18,8 +18,8 @@ import numpy as np
 
 from prunus.arrays import Bools
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.joint_masks import WORTH_IT, encode_masks, is_worth_it
 from prunus.bundle.file import read_bundle
-from prunus.bundle.joint_masks import WORTH_IT, encode_masks, is_worth_it
 from prunus.timing.machine import describe_machine
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuzzing.sealing import sealed
-from prunus.bundle.index import encode_index
+from prunus.bundle.coding.index import encode_index
 
 PREPROCESS = {"size": 1, "resize": 1, "mean": [0, 0, 0], "std": [1, 1, 1]}
 EMPTY = {name: {"data_offsets": [0, 0]} for name in ("kernels", "index", "masks", "norms", "heads", "shared")}

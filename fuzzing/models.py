@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from prunus.arrays import Array
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.graph.operations import Graph
 from prunus.images import Preprocess

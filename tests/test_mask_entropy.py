@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.mask_entropy import entropy_bits, measure
-from prunus.bundle.joint_masks import WORTH_IT
+from prunus.bundle.coding.joint_masks import WORTH_IT
 from tests.makers.graph_bundles import random_bundle, varied_graph
 
 ROOT = Path(__file__).parents[1]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from prunus.arrays import Array
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.graph.operations import Conv, Mean
 from prunus.images import Preprocess

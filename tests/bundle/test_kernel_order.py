@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from prunus.bundle.bits import pack_bits, unpack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits, unpack_bits
 from prunus.bundle.kernel_order import from_stored, to_stored
 from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
 from prunus.graph.operations import Conv

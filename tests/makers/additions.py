@@ -5,8 +5,8 @@ import torch
 
 from prunus.backbone.probe import probe_network
 from prunus.backbone.zoo import Backbone
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from prunus.data.loading import ImageSet
 from prunus.granularity import Granularity
 from prunus.images import Preprocess

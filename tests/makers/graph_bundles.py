@@ -10,8 +10,8 @@ import torch
 from pydantic import TypeAdapter
 
 from prunus.arrays import Array, Bools, Doubles, Floats
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from prunus.bundle.kernel_order import to_stored
 from prunus.bundle.manifest import ConvEntry, DomainEntry, Manifest
 from prunus.bundle.packing import from_bundle

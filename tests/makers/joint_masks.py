@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from tests.makers.coded_bundles import random_coded_bundle
 from tests.makers.graph_bundles import convolution, make_graph
 

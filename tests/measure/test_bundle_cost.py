@@ -3,8 +3,8 @@
 import numpy as np
 
 from prunus.arrays import Array
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.graph.operations import Conv
 from prunus.images import Preprocess

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from prunus.arrays import Array, DType
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from prunus.bundle.file import read_bundle, write_bundle
 from prunus.bundle.manifest import DomainEntry, Manifest
 from prunus.cli.app import app

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunus.bundle.bits import pack_bits
+from prunus.bundle.coding.bits import pack_bits
 from prunus.measure.sharing import by_domain, count_shared, sharing_of
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunus.arrays import Array, Bools, Bytes, DType, Floats, Integers
-from prunus.bundle.bits import unpack_bits
+from prunus.bundle.coding.bits import unpack_bits
 from prunus.bundle.dtypes import STORED, widened
 from prunus.bundle.kernel_order import from_stored, output_numbers, to_stored
 from prunus.bundle.manifest import Manifest

@@ -10,6 +10,8 @@ from safetensors.numpy import save
 
 from prunus.arrays import Array, Bytes, DType
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.index import encode_index
+from prunus.bundle.coding.joint_masks import encode_masks, is_worth_it
 from prunus.bundle.container import (
     METADATA_KEY,
     check_parts,
@@ -23,8 +25,6 @@ from prunus.bundle.dtypes import STORED, all_finite, encode
 from prunus.bundle.eight_bits.checks import check_codes
 from prunus.bundle.eight_bits.splitting import planned
 from prunus.bundle.header import FORMAT_VERSION, FORMATS, JOINT_MASKS_FORMAT, FileHeader, IndexEntry
-from prunus.bundle.index import encode_index
-from prunus.bundle.joint_masks import encode_masks, is_worth_it
 from prunus.bundle.reading import JOINT_MASKS, check_arrays, file_arrays, read_arrays
 from prunus.errors import BundleError, UnknownNameError
 from prunus.files import write_atomically

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from prunus.amounts import plural
 from prunus.arrays import DType
+from prunus.bundle.coding.index import Code
+from prunus.bundle.coding.joint_masks import BITS, num_symbols
 from prunus.bundle.dtypes import STORED
 from prunus.bundle.eight_bits.checks import wrong_integers
-from prunus.bundle.index import Code
-from prunus.bundle.joint_masks import BITS, num_symbols
 from prunus.bundle.manifest import ConvEntry, Manifest, ManifestPart
 from prunus.graph.costs import Claims, allowed_cost, file_cost, too_much
 from prunus.graph.limits import FREE_WEIGHTS, MAX_ARRAYS, MAX_COUNT, MAX_SWITCHES, MAX_WEIGHTS, WEIGHTS_PER_BYTE

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from prunus.arrays import Array
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from prunus.bundle.kernel_order import to_stored
 from prunus.bundle.manifest import Manifest
 from prunus.graph.network import GraphNetwork, Node

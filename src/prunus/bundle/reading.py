@@ -8,12 +8,12 @@ from io import BufferedReader
 import numpy as np
 
 from prunus.arrays import Array, Bytes
-from prunus.bundle.bits import pack_bits
+from prunus.bundle.coding.bits import pack_bits
+from prunus.bundle.coding.index import decode_index
+from prunus.bundle.coding.joint_masks import decode_masks
 from prunus.bundle.dtypes import all_finite
 from prunus.bundle.eight_bits.checks import check_codes
 from prunus.bundle.header import FileHeader
-from prunus.bundle.index import decode_index
-from prunus.bundle.joint_masks import decode_masks
 from prunus.errors import BundleError
 
 JOINT_MASKS = "masks"  # the array of masks that are coded together

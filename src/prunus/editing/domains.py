@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunus.arrays import Array, Bools, Floats
-from prunus.bundle.bits import pack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import pack_bits
 from prunus.bundle.dtypes import encode
 from prunus.bundle.kernel_order import to_stored
 from prunus.bundle.manifest import DomainEntry

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prunus.arrays import Bools, Integers
-from prunus.bundle.bits import pack_bits, unpack_bits
+from prunus.bundle.coding.bits import pack_bits, unpack_bits
 from prunus.bundle.manifest import Manifest, Provenance
 from prunus.errors import BundleError
 from prunus.graph.operations import Conv

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from prunus.arrays import Bools, Bytes, Doubles, Floats, Integers
-from prunus.bundle.bits import unpack_bits
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding.bits import unpack_bits
 from prunus.bundle.eight_bits.rules import LARGEST_CODE, PLAIN
 from prunus.errors import BundleError
 from prunus.graph.activations import ACTIVATIONS

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prunus.arrays import Bools, Bytes
-from prunus.bundle.bits import pack_bits, unpack_bits
+from prunus.bundle.coding.bits import pack_bits, unpack_bits
 from prunus.errors import BundleError
 
 Code = Literal["bits", "runs"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prunus.bundle.index import Code, decode_index, encode_index
+from prunus.bundle.coding.index import Code, decode_index, encode_index
 from prunus.errors import BundleError
 
 

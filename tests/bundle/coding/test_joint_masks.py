@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prunus.arrays import Bools, Bytes
-from prunus.bundle.joint_masks import decode_masks, encode_masks, is_worth_it, num_symbols
+from prunus.bundle.coding.joint_masks import decode_masks, encode_masks, is_worth_it, num_symbols
 from prunus.errors import BundleError
 
 SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=4)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from prunus.bundle.bits import pack_bits, unpack_bits
+from prunus.bundle.coding.bits import pack_bits, unpack_bits
 
 
 def test_bits_come_back_in_order() -> None:

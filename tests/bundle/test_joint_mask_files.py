@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prunus.bundle import joint_masks
 from prunus.bundle.bundle import Bundle
+from prunus.bundle.coding import joint_masks
 from prunus.bundle.file import bundle_bytes, bundle_size, part_sizes, read_bundle, write_bundle
 from prunus.errors import BundleError
 from prunus.runtime.numpy_engine import NumpyEngine

@@ -1,0 +1,1 @@
+"""Masks and indices as bytes."""
