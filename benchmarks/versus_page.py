@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from prunus.alternatives.table import ALTERNATIVES
 from prunus.measure.alternatives.results import Versus
 from prunus.report.alternatives.tables import to_markdown
 from prunus.report.alternatives.writing import write_versus
@@ -21,8 +22,9 @@ PAGE = DOCS / "versus.md"
 RESULTS = DOCS / "results" / "versus"
 EXPECTED = {
     "demo": "the demo domains on a CPU",
-    "study": "the nine domains of [the study](study.md), trained on an NVIDIA H200",
+    "study": "the nine domains of [the study](study.md)",
 }
+EPOCHS = {"study": 20}  # of a full comparison
 SEEDS = 3
 ABSENT = re.compile(r"(<!-- absent -->\n).*?(<!-- end -->)", re.DOTALL)
 PLACE = re.compile(r"(<!-- tables of results/versus/([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -44,8 +46,14 @@ def problems(name: str) -> list[str]:
         return ["not measured yet"]
     results = read_results(name)
     found = []
-    if lacking := [title for title in results.titles if not any(row.name == title for row in results.rows)]:
+    measured = {row.name for row in results.rows}
+    if lacking := [row for row in ALTERNATIVES if row not in measured]:
         found.append(f"without {', '.join(lacking)}")
+    training = results.settings["training"]
+    assert isinstance(training, dict)
+    epochs = int(str(training["epochs"]))
+    if epochs < EPOCHS.get(name, 0):
+        found.append(f"{epochs} of {EPOCHS[name]} epochs")
     seeds = len({row.seed for row in results.rows})
     if seeds < SEEDS:
         found.append(f"{seeds} of {SEEDS} seeds")
