@@ -250,6 +250,35 @@ def test_what_is_said_of_the_demo_s_alternatives_was_measured() -> None:
     assert f"ours takes {time['ours_int8'] / time['ours']:.2f} of the time of float32" in part
 
 
+def test_what_is_said_of_the_alternatives_in_nine_domains_was_measured() -> None:
+    text = " ".join(versus_page.PAGE.read_text().split())
+    part = text[text.index("With so short a training") :]
+    rows = {row.name: row for row in versus_page.read_results("study").rows}
+    percents = {name: 100 * row.mean_accuracy for name, row in rows.items()}
+    assert f"than ours, by {percents['finetuned'] - percents['ours']:.1f} points" in part
+    assert f"too**, by {percents['lora'] - percents['ours']:.1f} points" in part
+    assert f"It is {percents['ours_int8'] - percents['pruned']:.1f} points less accurate and slower" in part
+    assert f"8 bits cost ours {percents['ours'] - percents['ours_int8']:.1f} points" in part
+    eight = rows["ours_int8"]
+    for name in ("finetuned", "lora"):
+        size, time = rows[name].total_bytes / eight.total_bytes, rows[name].milliseconds / eight.milliseconds
+        assert f"{size:.0f} times as many bytes as ours in 8 bits, and {time:.1f} times as long" in part
+    source = "tiny_imagenet"
+    others = {
+        name: 100 * mean(share for domain, share in rows[name].accuracies.items() if domain != source)
+        for name in ("ours", "lora")
+    }
+    assert f"({100 * rows['lora'].accuracies[source]:.1f} %)" in part
+    assert f"({100 * rows['ours'].accuracies[source]:.1f} %)" in part
+    assert f"ours has {others['ours']:.1f} % and LoRA {others['lora']:.1f} % on average" in part
+    assert rows["pruned"].total_bytes < eight.total_bytes
+    assert rows["pruned"].milliseconds > eight.milliseconds
+    probe = rows["probe"]
+    assert probe.total_bytes > eight.total_bytes
+    assert probe.milliseconds > rows["ours"].milliseconds
+    assert percents["probe"] < min(percents.values()) + 1e-9
+
+
 def test_the_page_of_alternatives_says_what_is_absent_until_it_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
