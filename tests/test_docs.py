@@ -252,7 +252,7 @@ def test_what_is_said_of_the_demo_s_alternatives_was_measured() -> None:
 
 def test_what_is_said_of_the_alternatives_in_nine_domains_was_measured() -> None:
     text = " ".join(versus_page.PAGE.read_text().split())
-    part = text[text.index("With so short a training") :]
+    part = text[text.index("After five epochs of one seed") :]
     rows = {row.name: row for row in versus_page.read_results("study").rows}
     percents = {name: 100 * row.mean_accuracy for name, row in rows.items()}
     assert f"than ours, by {percents['finetuned'] - percents['ours']:.1f} points" in part
