@@ -126,7 +126,8 @@ def _small_lose_most(runs: Runs, sizes: Mapping[str, float], count: int, source:
     small, others = ordered[:count], ordered[count:]
     named = ", ".join(f"{domain} ({counted[domain]:.0f})" for domain in small)
     if counted[small[-1]] == counted[others[0]]:
-        return Finding(NOISE, (f"as many {unit} as {small[-1]} ({counted[small[-1]]:.0f}) has {others[0]}",))
+        both = f"{small[-1]} and {others[0]} both have {counted[small[-1]]:.0f} {unit}"
+        return Finding(NOISE, (f"{both}, so no {count} domains are the smallest",))
 
     def gap(run: StudyRun) -> float:
         means = [100 * statistics.fmean(run.accuracies[domain] for domain in part) for part in (small, others)]

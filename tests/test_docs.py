@@ -210,7 +210,7 @@ def test_the_page_of_alternatives_shows_the_tables_that_the_raw_results_make() -
     for name in stored:
         results = versus_page.read_results(name)
         assert results.failed == {}
-        assert name != "demo" or {row.name for row in results.rows} == set(ALTERNATIVES)
+        assert {row.name for row in results.rows} >= set(ALTERNATIVES)
         assert all(f"- {problem}: {versus_page.EXPECTED[name]}." in page for problem in versus_page.problems(name))
         assert (versus_page.RESULTS / name / "versus.md").read_text() in page
         assert f"(results/versus/{name}/versus.svg)" in page
