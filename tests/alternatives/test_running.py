@@ -38,6 +38,18 @@ def test_seeds_repeat_every_row_and_budgets_those_that_have_one() -> None:
     assert larger.title.endswith(", 1 of the kernels")
 
 
+def test_other_budgets_learn_from_the_networks_that_taught_the_first() -> None:
+    taught = RECIPE.model_copy(update={"teacher": "finetune"})
+    rows = plan_rows(taught, OUT, ["finetuned"], [0.5, 1.0], ())
+    assert [row.name for row in rows if row.teacher is None] == ["finetuned", "ours", "ours_int8"]
+    others = [row for row in rows if row.name.endswith(("-0.5", "-1"))]
+    assert len(others) == 4
+    assert {row.teacher for row in others} == {OUT / "seed5" / "trained" / "teacher"}
+    assert {row.recipe.teacher for row in rows} == {"finetune"}
+    elsewhere = RECIPE.model_copy(update={"teacher": "runs/large"})
+    assert all(row.teacher is None for row in plan_rows(elsewhere, OUT, ["probe"], [0.5], ()))
+
+
 def test_unknown_names_and_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'probe'"):
         plan_rows(RECIPE, OUT, ["prob"], (), ())

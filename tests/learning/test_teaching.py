@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from prunus.learning.frozen_features import LinearClassifier
 from prunus.learning.learner import Batch, Learner
 from prunus.learning.teaching import Lesson, Teacher, taught_loss
 from tests.makers.tiny_training import tiny_net, tiny_recipe
@@ -46,7 +47,7 @@ def test_a_teacher_brings_the_answers_closer_and_stays_as_it_is() -> None:
         torch.manual_seed(2)
         net = tiny_net("exact")
         recipe = tiny_recipe(method="exact", training={"lr": 0.05, "epochs": 1})
-        learner = Learner(net, recipe, teacher=teacher if taught else None)
+        learner = Learner(net, recipe, teacher=Teacher(teacher) if taught else None)
         for _ in range(60):
             learner.step([Batch(1, images, labels)])
         net.train()
@@ -57,3 +58,23 @@ def test_a_teacher_brings_the_answers_closer_and_stays_as_it_is() -> None:
         gaps.append(float((features.detach() - aim).square().mean() / aim.square().mean()))
     assert gaps[1] < 0.5 * gaps[0]
     assert all(torch.equal(before[name], tensor) for name, tensor in teacher.state_dict().items())
+
+
+def test_where_the_backbone_teaches_the_lesson_is_that_of_its_own_features() -> None:
+    torch.manual_seed(3)
+    net = tiny_net("finetune")
+    with torch.no_grad():
+        for parameter in net.adapter_list.parameters():
+            parameter.add_(torch.randn_like(parameter))  # what training has changed
+    weight, bias = torch.randn(3, 5), torch.randn(3)
+    images = torch.randn(4, 3, 9, 9)
+    teacher = Teacher(net, {"b": LinearClassifier(weight, bias).logits})
+    features = net.network(images)
+    lesson = teacher.lesson(images, "b")
+    assert lesson.features is not None
+    torch.testing.assert_close(lesson.features, features)
+    torch.testing.assert_close(lesson.logits, features @ weight.T + bias)
+    other = teacher.lesson(images, "a")
+    assert other.features is not None
+    assert not torch.allclose(other.features, features)
+    torch.testing.assert_close(other.logits, net(images, "a"))

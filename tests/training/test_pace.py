@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from prunus.learning.learner import Learner
-from prunus.training.reports import Pace, Reporter
+from prunus.training.reporting.reports import Pace, Reporter
 from tests.makers.tiny_training import tiny_net, tiny_recipe
 
 

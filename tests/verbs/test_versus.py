@@ -134,9 +134,10 @@ def test_fine_tuned_networks_that_teach_ours_are_not_trained_twice(tmp_path: Pat
     TITLES.clear()
     own = {"backbone": leaf_net(), "domains": DOMAINS, "device": "cpu", "rounds": 2, "observers": _watch}
     recipe = RECIPE.model_copy(update={"teacher": "finetune"})
-    found = versus(recipe, tmp_path / "out", only="finetuned", **own)  # type: ignore[arg-type]
-    assert len(TITLES) == 2  # the teacher and ours
+    found = versus(recipe, tmp_path / "out", only="finetuned", budgets=[1.0], **own)  # type: ignore[arg-type]
+    assert len(TITLES) == 3  # the teacher, and ours with each budget
     assert RunFolder(tmp_path / "out" / "seed0" / "trained").teacher.is_dir()
+    assert not RunFolder(tmp_path / "out" / "seed0" / "trained-1").teacher.exists()
     assert not (tmp_path / "out" / "seed0" / "finetuned" / "run").exists()
     (row,) = (row for row in found.rows if row.name == "finetuned")
     assert row.mean_accuracy > 0.7

@@ -20,7 +20,8 @@ from prunus.evaluation.subject import open_subject
 from prunus.files import write_json
 from prunus.measure.alternatives.results import OURS, Versus, VersusRow
 from prunus.measure.result import Result
-from prunus.recipes import recipe_differences
+from prunus.recipes import TRAINED_FIRST, recipe_differences
+from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import describe_machine
 from prunus.timing.sessions import Run
@@ -34,13 +35,20 @@ UNFIT = (BackboneError, BundleError)  # an alternative that does not fit a netwo
 
 @dataclass(frozen=True)
 class Row:
-    """An alternative with one budget and one seed."""
+    """An alternative with one budget and one seed.
+
+    Args:
+        folder: of its own files.
+        trained: the folder of our run with its budget and seed.
+        teacher: the networks that taught our first run, if they teach this one too.
+    """
 
     name: str
     alternative: str
     recipe: Recipe
     folder: Path
     trained: Path
+    teacher: Path | None = None
 
     @property
     def title(self) -> str:
@@ -94,7 +102,10 @@ class Comparing:
     def _task(self, row: Row, title: str) -> Task:
         """Train ours unless it is trained, and open it."""
         observers = self.watch(title)
-        train_or_continue(row.recipe, row.trained, observers, self.device, self.use_cache)
+        # not in the row's recipe, which would make another row of it in a folder that was moved
+        taught = {"teacher": str(row.teacher.absolute())} if row.teacher else {}
+        recipe = row.recipe.model_copy(update=taught)
+        train_or_continue(recipe, row.trained, observers, self.device, self.use_cache)
         ours = open_run(row.trained, "cpu")
         subject = open_subject(row.trained, "cpu")
         return Task(ours.recipe, row.folder, ours, subject, Observers(observers), self.device, self.use_cache)
@@ -154,10 +165,12 @@ def plan_rows(
 
 
 def _of_budgets(recipe: Recipe, folder: Path, name: str, budgets: Sequence[Budget]) -> Iterator[Row]:
+    first = folder / "trained"
     for budget in budgets if ALTERNATIVES[name].has_budget else budgets[:1]:
         suffix = "" if budget == recipe.budget else f"-{budget.label}"
         changed = recipe.model_copy(update={"budget": budget})
-        yield Row(f"{name}{suffix}", name, changed, folder / f"{name}{suffix}", folder / f"trained{suffix}")
+        teacher = RunFolder(first).teacher if suffix and recipe.teacher == TRAINED_FIRST else None
+        yield Row(f"{name}{suffix}", name, changed, folder / f"{name}{suffix}", folder / f"trained{suffix}", teacher)
 
 
 def _check_packages(names: Sequence[str]) -> None:

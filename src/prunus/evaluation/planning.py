@@ -24,9 +24,9 @@ from prunus.methods.costs import dense_costs, network_costs
 from prunus.methods.table import adapt, choose_method, with_granularity, with_method
 from prunus.recipes import with_absolute_paths
 from prunus.timing.dense import why_not_a_file
-from prunus.training.findings import larger_than_dense
 from prunus.training.planning import check_recipe
 from prunus.training.promise import as_computed, as_if_trained, make_keeper
+from prunus.training.reporting.findings import larger_than_dense
 from prunus.training.settling import settled
 from prunus.training.setup import resized
 

@@ -7,6 +7,8 @@ same images need not fit them again.
 Legend: N = images, F = features, K = classes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,6 +47,10 @@ class LinearClassifier:
 
     weight_KF: Tensor  # noqa: N815  # shape suffix
     bias_K: Tensor  # noqa: N815
+
+    def to(self, device: torch.device) -> LinearClassifier:
+        """Return the same classifier on a device, where a captured step can use it."""
+        return LinearClassifier(self.weight_KF.to(device), self.bias_K.to(device))
 
     def logits(self, features_NF: Tensor) -> Tensor:
         """Compute the logits of features."""

@@ -55,7 +55,7 @@ class Learner:
     """A network with its optimizers and constraints; `step` is one step of any method."""
 
     def __init__(
-        self, net: MultiDomainNet, recipe: Recipe, processes: Processes = ALONE, teacher: MultiDomainNet | None = None
+        self, net: MultiDomainNet, recipe: Recipe, processes: Processes = ALONE, teacher: Teacher | None = None
     ) -> None:
         self.net = net
         self.recipe = recipe
@@ -80,7 +80,9 @@ class Learner:
         fast = self.uses_bfloat16 or (self.chosen.method.keeps_budget and not on_gpu)
         self._format = torch.channels_last if fast else torch.contiguous_format
         net.to(memory_format=self._format)
-        self.teacher = Teacher(teacher, self._format) if teacher else None
+        self.teacher = teacher
+        if teacher:
+            teacher.net.to(memory_format=self._format)
         self._is_domain_DD = torch.eye(len(net.domains), dtype=torch.bool, device=net.device)
         rates = (training.dual_rate, len(net.domains), training.sharing_dual_rate)
         self.constraints = Constraints(self.chosen, recipe.budget.kernels, *rates).to(net.device)

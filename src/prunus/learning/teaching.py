@@ -1,6 +1,8 @@
 """Learn from the answers and the features of a trained network, besides the labels (Hinton et al., 2015)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 import torch.nn.functional as F
@@ -22,15 +24,27 @@ class Lesson:
 
 
 class Teacher:
-    """A trained network of the same domains, which does not learn any more."""
+    """A trained network of the same domains, which does not learn any more.
 
-    def __init__(self, net: MultiDomainNet, memory_format: torch.memory_format = torch.contiguous_format) -> None:
-        self.net = net.requires_grad_(False).eval().to(memory_format=memory_format)
+    Args:
+        frozen: the domains that the network's unchanged backbone teaches -> what turns its features into logits.
+    """
+
+    def __init__(
+        self, net: MultiDomainNet, frozen: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType({})
+    ) -> None:
+        self.net = net.requires_grad_(False).eval()
+        self.frozen = frozen
 
     @torch.no_grad()
     def lesson(self, images: Tensor, domain: str) -> Lesson:
         """Return the answers to a batch."""
-        features, logits = self.net.features_and_logits(images, domain)
+        features: Tensor | None
+        if classify := self.frozen.get(domain):
+            features = self.net.network(images)
+            logits = classify(features)
+        else:
+            features, logits = self.net.features_and_logits(images, domain)
         return Lesson(logits.float(), None if features is None else features.float())
 
 

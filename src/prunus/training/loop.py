@@ -26,10 +26,10 @@ from prunus.learning.rates import rate_factor
 from prunus.learning.scoring import count_correct
 from prunus.parallel.processes import Processes
 from prunus.run_folder import Ending
-from prunus.training.findings import over_limits
 from prunus.training.interrupt import stop_on_signal
 from prunus.training.observers import Observer
-from prunus.training.reports import Reporter, as_it_ended, describe_ending
+from prunus.training.reporting.findings import over_limits
+from prunus.training.reporting.reports import Reporter, as_it_ended, describe_ending
 from prunus.training.saving import Saver
 
 STEPS_BETWEEN_REPORTS = 20

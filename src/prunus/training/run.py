@@ -18,6 +18,7 @@ from prunus.config import Recipe
 from prunus.errors import DamagedFileError, TrainingError
 from prunus.images import Preprocess
 from prunus.learning.learner import copy_state, network_state
+from prunus.learning.teaching import Teacher
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.parallel.joining import join_processes
@@ -27,6 +28,7 @@ from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer, Observers
 from prunus.training.planning import Plan, plan_either, plan_resume, plan_start, stored_recipe
 from prunus.training.setup import RecipeTraining, as_trained, load_kept_backbone
+from prunus.training.teachers import make_teacher
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class _Together:
             teacher = self._teacher(recipe, path) if recipe.teacher else None
             RecipeTraining(recipe, RunFolder(path), self.observer, self.use_cache, self.processes, teacher).run(start)
 
-    def _teacher(self, recipe: Recipe, path: Path) -> MultiDomainNet:
+    def _teacher(self, recipe: Recipe, path: Path) -> Teacher:
         """Open the run that teaches a recipe, and train it first if the recipe asks for that."""
         folder = Path(recipe.teacher or "")
         if recipe.teacher == TRAINED_FIRST:
@@ -121,7 +123,8 @@ class _Together:
             if not _is_finished(folder):  # a finished teacher serves a longer run too
                 self.observer.noted(f"the teacher is trained first, in {folder}")
                 self.train(lambda: plan_either(teacher_recipe(recipe), folder), folder)
-        return open_run(folder, str(self.processes.device)).net
+        run = open_run(folder, str(self.processes.device))
+        return make_teacher(run.net, RunFolder(folder), run.recipe.source, self.observer.noted)
 
 
 def _is_finished(path: Path) -> bool:

@@ -31,16 +31,17 @@ from prunus.images import Preprocess
 from prunus.learning.arithmetic import prepare_determinism
 from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner, copy_state, network_state
+from prunus.learning.teaching import Teacher
 from prunus.masks.layout import is_switched
 from prunus.masks.network import MultiDomainNet
 from prunus.masks.pool import PooledSwitches
 from prunus.methods.table import adapt, choose_method, with_granularity
 from prunus.parallel.processes import Processes
 from prunus.run_folder import RunFolder
-from prunus.training.findings import ScheduleWatch, limit_of
 from prunus.training.loop import fit
 from prunus.training.observers import JsonlLog, Observer, Observers, TensorBoardLog
 from prunus.training.promise import make_growth_keeper, make_keeper
+from prunus.training.reporting.findings import ScheduleWatch, limit_of
 from prunus.training.saving import Saver
 from prunus.training.settling import settled
 from prunus.version import __version__
@@ -58,7 +59,7 @@ class RecipeTraining:
     observer: Observers
     use_cache: bool
     processes: Processes
-    teacher: MultiDomainNet | None = None
+    teacher: Teacher | None = None
 
     def run(self, start: Checkpoint | None) -> None:
         """Choose what the recipe leaves open, then train it, from the beginning or from a checkpoint."""
@@ -95,7 +96,7 @@ class RecipeTraining:
         if backbone.kept is not None and start is None:
             self._start_inside(net, data)
         if self.teacher:
-            check_teacher(self.teacher, net)
+            check_teacher(self.teacher.net, net)
         keeper: Keeper | GrowthKeeper | None
         if backbone.kept is None:
             keeper = make_keeper(net, backbone, identity, self.processes)

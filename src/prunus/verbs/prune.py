@@ -28,7 +28,7 @@ from prunus.quantizing.images import Draw
 from prunus.quantizing.quantize import Settings, quantize
 from prunus.quantizing.run_images import draw_run_images
 from prunus.timing.machine import usable_processors
-from prunus.training.findings import larger_than_dense, limit_of, over_budget, over_limits
+from prunus.training.reporting.findings import larger_than_dense, limit_of, over_budget, over_limits
 from prunus.training.run import open_run
 from prunus.verbs.arguments import Domains, Own, check_run_or_file
 

@@ -20,7 +20,7 @@ from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner
 from prunus.measure.cost import CostReport
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport
-from prunus.training.findings import LayerUsage, find_problems, limit_of, over_budget
+from prunus.training.reporting.findings import LayerUsage, find_problems, limit_of, over_budget
 
 NONE: Mapping[str, float] = MappingProxyType({})
 

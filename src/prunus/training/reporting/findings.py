@@ -91,7 +91,7 @@ def inaccurate(domains: Mapping[str, DomainEnding], can_grow: bool = True) -> li
     weaker = {
         name: f"{domain.validation_accuracy:.1%} against {domain.frozen_accuracy:.1%}"
         for name, domain in known.items()
-        if name not in guessing and _is_below_frozen(domain)
+        if name not in guessing and is_below_frozen(domain)
     }
     problems = []
     if guessing:
@@ -116,7 +116,8 @@ def _is_chance(domain: DomainEnding) -> bool:
     return noise < room and above <= min(noise, NEAR_CHANCE * room)
 
 
-def _is_below_frozen(domain: DomainEnding) -> bool:
+def is_below_frozen(domain: DomainEnding) -> bool:
+    """Return whether an accuracy is below that of frozen features by more than noise."""
     accuracy, frozen = domain.validation_accuracy, domain.frozen_accuracy
     if accuracy is None or frozen is None:
         return False

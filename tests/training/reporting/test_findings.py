@@ -17,7 +17,8 @@ from prunus.measure.budget import KernelShare, LimitUse
 from prunus.measure.cost import CostReport, DomainCost, LayerCost
 from prunus.recipes import parse_recipe
 from prunus.run_folder import DomainEnding, DomainProgress, Ending, EpochReport, RunFolder
-from prunus.training.findings import (
+from prunus.training.observers import Observer
+from prunus.training.reporting.findings import (
     ScheduleWatch,
     falls_short,
     find_problems,
@@ -28,7 +29,6 @@ from prunus.training.findings import (
     over_limits,
     switched_off,
 )
-from prunus.training.observers import Observer
 from prunus.training.run import start_run
 from prunus.verbs.prune import find_problems as find_problems_of_file
 from prunus.verbs.prune import prune

@@ -7,7 +7,7 @@ import torch
 from prunus.data.loading import ImageSet
 from prunus.learning.feed import DomainData
 from prunus.learning.learner import Learner
-from prunus.training.reports import Reporter, as_it_ended, chance_accuracy, describe_ending
+from prunus.training.reporting.reports import Reporter, as_it_ended, chance_accuracy, describe_ending
 from tests.makers.tiny_training import PREPROCESS, tiny_net, tiny_recipe
 
 
