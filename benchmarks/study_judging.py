@@ -19,6 +19,7 @@ FAILS: Verdict = "does not hold"
 UNREFUTED: Verdict = "not refuted"  # by runs that could refute it, but not show it
 NOISE: Verdict = "cannot be told from noise"
 UNKNOWN: Verdict = "not enough runs"
+OF_SEVERAL: dict[Verdict, str] = {HOLDS: "hold", FAILS: "do not hold", NOISE: NOISE, UNREFUTED: "are not refuted"}
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,22 @@ class Aspect:
         return Finding(next(verdict for verdict in (UNKNOWN, NOISE, UNREFUTED) if count[verdict]), figures)
 
     def verdict(self, runs: Runs) -> str:
-        """Write the verdict, and whether it rests on one seed."""
+        """Write the verdict, and whether it rests on one seed, or what is known so far."""
         verdict = self.find(runs).verdict
+        if verdict == UNKNOWN:
+            return verdict + self._so_far(runs)
         names = {name for part in self.parts for name in part.needs}
-        is_single = verdict != UNKNOWN and any(len(GRID[name].seeds) == 1 for name in names)
+        is_single = any(len(GRID[name].seeds) == 1 for name in names)
         return verdict + (" (one seed)" if is_single else "")
+
+    def _so_far(self, runs: Runs) -> str:
+        """Say how many conditions are decided, and how."""
+        count = Counter(part.find(runs).verdict for part in self.parts)
+        total = len(self.parts)
+        known = [
+            f"{count[verdict]} of {total} conditions {words}" for verdict, words in OF_SEVERAL.items() if count[verdict]
+        ]
+        return f" (so far {', '.join(known)})" if known else ""
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,16 @@ def test_two_lost_budgets_refute_the_best_ratio_while_the_third_is_missing() -> 
     assert verdict("ratio", won).startswith("rate 0.5: holds (one seed)")
 
 
+def test_conditions_that_are_decided_are_counted_while_others_are_missing() -> None:
+    assert verdict("macs", all_seeds(["ba2-0.5"]), all_seeds(["union-0.5"], macs_ratio=0.1)) == (
+        "not enough runs (so far 1 of 3 conditions hold)"
+    )
+    several = all_seeds([f"{method}-{beta}" for method in ("ba2", "union") for beta in (0.5, 0.25)])
+    assert verdict("macs", several, all_seeds(["union-0.25"], macs_ratio=0.1)) == (
+        "not enough runs (so far 1 of 3 conditions hold, 1 of 3 conditions cannot be told from noise)"
+    )
+
+
 def test_sharing_is_low_if_all_domains_together_use_nearly_everything() -> None:
     assert verdict("sharing", all_seeds(BA2, union=0.95)) == "holds"
     assert verdict("sharing", all_seeds(BA2, union=0.95), all_seeds(BA2[3:], union=0.6)) == "does not hold"

@@ -102,6 +102,7 @@ class RunFolder:
         self.best = path / "best.safetensors"  # the best epoch's state, if training.keep is "best"
         self.frozen_features = path / "frozen_features.safetensors"  # a linear classifier per domain
         self.teacher = path / "teacher"  # a run of its own, if the recipe's teacher is "finetune"
+        self.teachers = path / "teachers.json"  # the domains that the teacher's backbone teaches, and why
         self.log = path / "log.jsonl"  # one line per epoch
         self.ending = path / "ending.json"  # an Ending, once the run is finished
         self.tensorboard = path / "tensorboard"

@@ -20,7 +20,7 @@ from prunus.evaluation.subject import open_subject
 from prunus.files import write_json
 from prunus.measure.alternatives.results import OURS, Versus, VersusRow
 from prunus.measure.result import Result
-from prunus.recipes import TRAINED_FIRST, recipe_differences
+from prunus.recipes import TRAINED_FIRST, load_stored_recipe, recipe_differences
 from prunus.run_folder import RunFolder
 from prunus.runtime.predictor import Predictor
 from prunus.timing.machine import describe_machine
@@ -49,6 +49,18 @@ class Row:
     folder: Path
     trained: Path
     teacher: Path | None = None
+
+    def to_train(self) -> Recipe:
+        """Return the recipe with the teacher that is there already; a run that has begun keeps the one it began with.
+
+        The row's own recipe does not name the folder: in a folder that was moved, the row would be another one.
+        """
+        teacher = self.recipe.teacher
+        if RunFolder(self.trained).recipe.exists():
+            teacher = load_stored_recipe(RunFolder(self.trained).recipe).teacher
+        elif self.teacher is not None and RunFolder(self.teacher).read_ending():
+            teacher = str(self.teacher.resolve())
+        return self.recipe.model_copy(update={"teacher": teacher})
 
     @property
     def title(self) -> str:
@@ -102,10 +114,7 @@ class Comparing:
     def _task(self, row: Row, title: str) -> Task:
         """Train ours unless it is trained, and open it."""
         observers = self.watch(title)
-        # not in the row's recipe, which would make another row of it in a folder that was moved
-        taught = {"teacher": str(row.teacher.absolute())} if row.teacher else {}
-        recipe = row.recipe.model_copy(update=taught)
-        train_or_continue(recipe, row.trained, observers, self.device, self.use_cache)
+        train_or_continue(row.to_train(), row.trained, observers, self.device, self.use_cache)
         ours = open_run(row.trained, "cpu")
         subject = open_subject(row.trained, "cpu")
         return Task(ours.recipe, row.folder, ours, subject, Observers(observers), self.device, self.use_cache)

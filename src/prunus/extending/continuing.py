@@ -53,7 +53,7 @@ def _teacher(recipe: Recipe, folder: Path) -> list[str]:
     own = RunFolder(folder / TEACHER)
     if recipe.teacher is None:
         return [] if own.holds_run() else ["--teacher", "none"]
-    return [] if Path(recipe.teacher) == own.path.absolute() else ["--teacher", shlex.quote(recipe.teacher)]
+    return [] if Path(recipe.teacher) == own.path.resolve() else ["--teacher", shlex.quote(recipe.teacher)]
 
 
 def _parent(run: Path) -> Path:

@@ -95,4 +95,4 @@ def outdone(teacher: Path) -> str | None:
 
 
 def _taught(recipe: Recipe, teacher: Path | None) -> Recipe:
-    return recipe if teacher is None else recipe.model_copy(update={"teacher": str(teacher.absolute())})
+    return recipe if teacher is None else recipe.model_copy(update={"teacher": str(teacher.resolve())})

@@ -18,7 +18,6 @@ from prunus.config import Recipe
 from prunus.errors import DamagedFileError, TrainingError
 from prunus.images import Preprocess
 from prunus.learning.learner import copy_state, network_state
-from prunus.learning.teaching import Teacher
 from prunus.masks.network import MultiDomainNet
 from prunus.methods.table import adapt, choose_method, with_method
 from prunus.parallel.joining import join_processes
@@ -28,7 +27,7 @@ from prunus.run_folder import RunFolder
 from prunus.training.observers import Observer, Observers
 from prunus.training.planning import Plan, plan_either, plan_resume, plan_start, stored_recipe
 from prunus.training.setup import RecipeTraining, as_trained, load_kept_backbone
-from prunus.training.teachers import make_teacher
+from prunus.training.teachers import TeachingRun
 
 
 @dataclass(frozen=True)
@@ -115,16 +114,17 @@ class _Together:
             teacher = self._teacher(recipe, path) if recipe.teacher else None
             RecipeTraining(recipe, RunFolder(path), self.observer, self.use_cache, self.processes, teacher).run(start)
 
-    def _teacher(self, recipe: Recipe, path: Path) -> Teacher:
+    def _teacher(self, recipe: Recipe, path: Path) -> TeachingRun:
         """Open the run that teaches a recipe, and train it first if the recipe asks for that."""
         folder = Path(recipe.teacher or "")
         if recipe.teacher == TRAINED_FIRST:
             folder = RunFolder(path).teacher
-            if not _is_finished(folder):  # a finished teacher serves a longer run too
+            if not self.processes.agree(_is_finished(folder)):  # a finished teacher serves a longer run too
                 self.observer.noted(f"the teacher is trained first, in {folder}")
                 self.train(lambda: plan_either(teacher_recipe(recipe), folder), folder)
+                self.processes.barrier()  # only the first writes, and it writes the end when the others are done
         run = open_run(folder, str(self.processes.device))
-        return make_teacher(run.net, RunFolder(folder), run.recipe.source, self.observer.noted)
+        return TeachingRun(run.net, run.recipe, RunFolder(folder))
 
 
 def _is_finished(path: Path) -> bool:

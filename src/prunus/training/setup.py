@@ -44,6 +44,7 @@ from prunus.training.promise import make_growth_keeper, make_keeper
 from prunus.training.reporting.findings import ScheduleWatch, limit_of
 from prunus.training.saving import Saver
 from prunus.training.settling import settled
+from prunus.training.teachers import TeachingRun, backbone_teaches, make_teacher, read_reasons
 from prunus.version import __version__
 
 SKIPPING = f"{REPAIR}, or skip such images with skip_bad_images = true in the recipe"
@@ -59,7 +60,7 @@ class RecipeTraining:
     observer: Observers
     use_cache: bool
     processes: Processes
-    teacher: Teacher | None = None
+    teacher: TeachingRun | None = None
 
     def run(self, start: Checkpoint | None) -> None:
         """Choose what the recipe leaves open, then train it, from the beginning or from a checkpoint."""
@@ -95,16 +96,30 @@ class RecipeTraining:
             self.processes.broadcast_(list(network_state(net).values()))
         if backbone.kept is not None and start is None:
             self._start_inside(net, data)
-        if self.teacher:
-            check_teacher(self.teacher.net, net)
+        teacher = self._make_teacher(net, data, start) if self.teacher else None
         keeper: Keeper | GrowthKeeper | None
         if backbone.kept is None:
             keeper = make_keeper(net, backbone, identity, self.processes)
         else:
             keeper = make_growth_keeper(net, backbone, recipe, self.processes)
-        learner = Learner(net, recipe, self.processes, self.teacher)
+        learner = Learner(net, recipe, self.processes, teacher)
         saver = Saver(self.folder, learner, identity, default_cache() / "frozen" if self.use_cache else None)
         fit(learner, data, saver, self._open_logs(), start, keeper)
+
+    def _make_teacher(self, net: MultiDomainNet, data: Sequence[DomainData], start: Checkpoint | None) -> Teacher:
+        """Decide who teaches which domain, or remember it, and say so."""
+        assert self.teacher is not None
+        check_teacher(self.teacher.net, net)
+        reasons = {}
+        if self.processes.is_first:
+            sizes = {domain.name: len(domain.train) for domain in data}
+            reasons = read_reasons(self.folder) if start else backbone_teaches(self.teacher, self.recipe, sizes)
+            if start is None:
+                write_json(self.folder.teachers, reasons)
+        reasons = self.processes.agree(reasons)
+        for name, why in reasons.items():
+            self.observer.noted(f"the unchanged backbone with a linear classifier teaches domain {name!r}: {why}")
+        return make_teacher(self.teacher, reasons)
 
     def load_data(self, backbone: Backbone, domains: Sequence[Domain]) -> list[DomainData]:
         """Load the images of all domains, as the network will see them."""
