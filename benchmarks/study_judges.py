@@ -27,8 +27,8 @@ from benchmarks.study_scores import scores
 from prunus.uncertainty import is_noise
 
 BY_CHANCE = 0.9  # of the kernels that domains use together if each chooses its own by chance
-LITTLE = 0.1  # of the kernels
-HARDLY = 0.05  # of the kernels, more than without the loss; the paper's 1.8 % at most
+LITTLE = 0.1  # sparsity
+HARDLY = 0.05  # sparsity, more than without the loss; the paper's 1.8 % at most
 MOST_LOST = 2.4  # points, by simultaneous training
 SIMILAR = 1.0  # points; the paper gives no number for "similar"
 LEAST_SCORE = 0.01  # so that a score of 0 has a logarithm
@@ -83,15 +83,15 @@ def _largest_product(runs: Runs, title: str, names: dict[str, str]) -> Finding:
 
 
 def prunes_at_most(runs: Runs, name: str, limit: float, title: str) -> Finding:
-    """A row leaves few kernels unused."""
+    """A row has little sparsity."""
     sparsity = max(run.sparsity for run in row(runs, name))
-    return decided(sparsity <= limit, f"{title}: {100 * sparsity:.1f} % of the kernels unused")
+    return decided(sparsity <= limit, f"{title}: sparsity {100 * sparsity:.1f} %")
 
 
 def prunes_hardly_more(runs: Runs, name: str, base: str, limit: float, title: str) -> Finding:
-    """A row leaves few kernels unused beyond those that another one, without the loss, leaves unused."""
+    """A row has little more sparsity than another one without the loss."""
     sparsity, without = (statistics.fmean(run.sparsity for run in row(runs, key)) for key in (name, base))
-    figure = f"{title}: {100 * sparsity:.1f} % of the kernels unused, without the loss {100 * without:.1f} %"
+    figure = f"{title}: sparsity {100 * sparsity:.1f} %, without the loss {100 * without:.1f} %"
     return decided(sparsity - without <= limit, figure)
 
 
@@ -205,7 +205,7 @@ def taps_is_as_large(runs: Runs, name: str) -> Finding:
     found = row(runs, name)
     params, domains = statistics.fmean(run.params_ratio for run in found), len(found[0].accuracies)
     share = (params - 1) / domains
-    figure = f"{name}: {params:.2f} backbones for {domains} domains, {share:.2f} for each besides the shared one"
+    figure = f"{name}: {params:.2f} backbones for {domains} domains, {share:.2f} for each beside the one that all share"
     return decided(TAPS_PER_DOMAIN[0] <= share <= TAPS_PER_DOMAIN[1], figure)
 
 
@@ -219,9 +219,9 @@ def taps_is_less_efficient(runs: Runs, name: str) -> Finding:
 
 
 def frozen_others_share_nothing(runs: Runs) -> Finding:
-    """If the loss moves only the domains of the batch, at most half as many kernels stay unused."""
+    """If the loss moves only the domains of the batch, there is at most half of the sparsity."""
     frozen, free = (row(runs, name)[0].sparsity for name in ("frozen-others", "learned-union-0.25"))
-    return decided(frozen <= free / 2, f"{100 * frozen:.1f} % of the kernels unused, against {100 * free:.1f} %")
+    return decided(frozen <= free / 2, f"sparsity {100 * frozen:.1f} %, without freezing {100 * free:.1f} %")
 
 
 def order_is_similar(runs: Runs, name: str, base: str) -> Finding:

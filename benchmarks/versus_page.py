@@ -53,10 +53,10 @@ def problems(name: str) -> list[str]:
     assert isinstance(training, dict)
     epochs = int(str(training["epochs"]))
     if epochs < EPOCHS.get(name, 0):
-        found.append(f"{epochs} of {EPOCHS[name]} epochs")
+        found.append(f"trained for {epochs} instead of {EPOCHS[name]} epochs")
     seeds = len({row.seed for row in results.rows})
     if seeds < SEEDS:
-        found.append(f"{seeds} of {SEEDS} seeds")
+        found.append(f"trained with {seeds} instead of {SEEDS} seeds")
     return found
 
 

@@ -288,14 +288,17 @@ def test_the_page_of_alternatives_says_what_is_absent_until_it_is_stored(
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "versus.json").write_text(results.model_copy(update={"rows": one}).model_dump_json())
     page = versus_page.with_tables(versus_page.PAGE.read_text())
-    assert "- without lora: the demo domains on a CPU.\n- 1 of 3 seeds: the demo domains on a CPU.\n" in page
+    assert (
+        "- without lora: the demo domains on a CPU.\n- trained with 1 instead of 3 seeds: the demo domains on a CPU.\n"
+        in page
+    )
     assert "- not measured yet: the nine domains" in page
     assert "\nNot measured yet.\n" in page
     for name in versus_page.EXPECTED:
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "versus.json").write_text(results.model_dump_json())
     page = versus_page.with_tables(page)
-    assert "- 12 of 20 epochs: the nine domains" in page  # those of the demo
+    assert "- trained for 12 instead of 20 epochs: the nine domains" in page  # those of the demo
     monkeypatch.setattr(versus_page, "EPOCHS", {})
     complete = versus_page.with_tables(page)
     assert "results are missing" not in complete
