@@ -89,3 +89,16 @@ def test_the_methods_page_names_every_method_and_the_memory_that_was_measured() 
     held = json.loads((ROOT / "docs" / "results" / "benchmarks" / "activation_memory.json").read_text())["held_bytes"]
     assert f"{held['da3'] / 1e6:.0f} MB of activations" in text
     assert f"{held['bn'] / 1e6:.0f} MB for `bn`" in text
+
+
+def test_what_is_said_of_early_exits_in_a_longer_run_was_measured() -> None:
+    found = json.loads((ROOT / "docs/results/compare/early_exits.json").read_text())
+    text = " ".join((ROOT / "docs" / "methods.md").read_text().split())
+    early = [name for name, domain in found["domains"].items() if domain["usage"] < 1]
+    assert early == ["fruits", "signs"]
+    assert "In fifteen epochs `fruits` and `signs` leave before the last of three stages" in text
+    assert found["command"].partition(";")[0] in text
+    (share,) = {found["domains"][name]["macs_ratio"] for name in early}
+    assert (
+        f"they compute {share:.2f} of the backbone's MACs, and all domains {found['macs_ratio']:.2f} on average" in text
+    )

@@ -43,9 +43,12 @@ def write_plots(folder: Path, results: Evaluation, costs: CostReport, epochs: Se
 
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure as PNG or SVG, without the date: the same figure is always the same file."""
+    from matplotlib import rc_context  # noqa: PLC0415  # optional package
+
     content = io.BytesIO()
     is_svg = path.suffix == ".svg"
-    figure.savefig(content, dpi=150, format="svg" if is_svg else "png", metadata={"Date": None} if is_svg else None)
+    with rc_context({"svg.hashsalt": "prunus"}):  # or every SVG has names of its own for the same marks
+        figure.savefig(content, dpi=150, format="svg" if is_svg else "png", metadata={"Date": None} if is_svg else None)
     write_atomically(path, content.getvalue())
     return path
 
