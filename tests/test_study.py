@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -368,3 +369,16 @@ def test_a_study_without_a_source_domain_shows_no_scores_without_it() -> None:
     assert "source" not in shown
     assert "| row | characters | clothing | fashion | fruits | signs |" in shown
     assert "not enough runs" not in shown
+
+
+def test_the_page_of_recipes_quotes_how_training_loses_the_source_domain() -> None:
+    runs = read_runs(NINE.results)
+    text = " ".join((NINE.page.parent / "recipes.md").read_text().split())
+    frozen, trained = (
+        100 * statistics.fmean(runs[name, seed].accuracies[SOURCE] for seed in (0, 1, 2))
+        for name in ("feature", "finetune")
+    )
+    assert (
+        f"frozen features classify {frozen:.1f} % of its test images correctly, fine-tuned networks {trained:.1f} %"
+        in text
+    )

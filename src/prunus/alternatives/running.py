@@ -139,6 +139,7 @@ class Comparing:
             prunus_engine=predictor.engine,
             versions={name: found for name in PACKAGES if (found := _version(name))},
             settings=recipe.model_dump(mode="json", exclude={"domains", "seed"}),
+            source=recipe.source,
             rows=tuple(
                 VersusRow(
                     name=row.name,

@@ -49,6 +49,7 @@ class Versus(Result):
         images: domain -> number of images that accuracies were measured on.
         prunus_engine: the instruction set that Prunus used, or numpy.
         settings: the recipe without its domains, budget and seed.
+        source: the domain that the backbone was pretrained on, if the recipe marks one.
         failed: name of an alternative -> why it cannot be made for this network.
     """
 
@@ -60,5 +61,6 @@ class Versus(Result):
     prunus_engine: str
     versions: dict[str, str]
     settings: dict[str, JsonValue] = Field(default_factory=dict)
+    source: str | None = None
     rows: tuple[VersusRow, ...]
     failed: dict[str, str] = Field(default_factory=dict)
