@@ -8,6 +8,8 @@ from prunus.alternatives.alternative import Shipped
 from prunus.alternatives.running import plan_rows, read
 from prunus.alternatives.table import ALTERNATIVES
 from prunus.errors import MissingExtraError, UnknownNameError
+from prunus.files import write_json
+from prunus.run_folder import ENDING, Ending, RunFolder
 from tests.makers.tiny_training import tiny_recipe
 
 RECIPE = tiny_recipe(seed=5)
@@ -48,6 +50,27 @@ def test_other_budgets_learn_from_the_networks_that_taught_the_first() -> None:
     assert {row.recipe.teacher for row in rows} == {"finetune"}
     elsewhere = RECIPE.model_copy(update={"teacher": "runs/large"})
     assert all(row.teacher is None for row in plan_rows(elsewhere, OUT, ["probe"], [0.5], ()))
+
+
+def test_another_budget_is_trained_with_the_teacher_that_is_there(tmp_path: Path) -> None:
+    taught = RECIPE.model_copy(update={"teacher": "finetune"})
+    (row,) = (
+        row for row in plan_rows(taught, tmp_path / "x" / ".." / "out", ["probe"], [0.5], ()) if row.name == "ours-0.5"
+    )
+    assert row.teacher is not None
+    assert row.to_train() == row.recipe  # nobody is there yet
+    write_json(RunFolder(row.teacher).ending, ENDING.dump_python(Ending(1, {}, 1.0, False), mode="json"))
+    teacher = tmp_path / "out" / "seed5" / "trained" / "teacher"
+    assert row.to_train().teacher == str(teacher.resolve())
+    for stored, expected in (
+        ("finetune", "finetune"),  # begun by an earlier version
+        ("/before/it/was/moved/seed5/trained/teacher", "/before/it/was/moved/seed5/trained/teacher"),
+        ("/runs/large", str(teacher.resolve())),  # another recipe, which is refused
+        (None, str(teacher.resolve())),
+    ):
+        begun = taught.model_copy(update={"teacher": stored})
+        write_json(RunFolder(row.trained).recipe, begun.model_dump(mode="json"))
+        assert row.to_train().teacher == expected
 
 
 def test_unknown_names_and_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

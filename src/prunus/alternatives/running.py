@@ -51,15 +51,17 @@ class Row:
     teacher: Path | None = None
 
     def to_train(self) -> Recipe:
-        """Return the recipe with the teacher that is there already; a run that has begun keeps the one it began with.
+        """Return the recipe with the teacher that is there already.
 
-        The row's own recipe does not name the folder: in a folder that was moved, the row would be another one.
+        The row's own recipe does not name its folder: if that was moved, the row would be another one.
         """
-        teacher = self.recipe.teacher
-        if RunFolder(self.trained).recipe.exists():
-            teacher = load_stored_recipe(RunFolder(self.trained).recipe).teacher
-        elif self.teacher is not None and RunFolder(self.teacher).read_ending():
-            teacher = str(self.teacher.resolve())
+        if self.teacher is None or not RunFolder(self.teacher).read_ending():
+            return self.recipe
+        teacher = str(self.teacher.resolve())
+        begun = RunFolder(self.trained).recipe
+        stored = load_stored_recipe(begun).teacher if begun.exists() else None
+        if stored == TRAINED_FIRST or (stored and Path(stored).parts[-3:] == Path(teacher).parts[-3:]):
+            teacher = stored  # of an earlier version, or before the folder was moved
         return self.recipe.model_copy(update={"teacher": teacher})
 
     @property
