@@ -13,11 +13,8 @@ from statistics import mean
 import pytest
 
 import prunus
-from benchmarks import versus_page
 from benchmarks.runtime_speed import LEAST_GAIN, TARGETS
-from prunus.alternatives.table import ALTERNATIVES
 from prunus.config import BackboneChoice, DomainChoice, Evaluation, MethodChoice, Recipe, Sharing, Training
-from prunus.report.alternatives.tables import to_markdown
 from tests.conftest import write_domain
 from tests.makers.warm_commands import warm_commands
 
@@ -157,21 +154,6 @@ def test_the_readme_shows_what_the_demonstration_wrote() -> None:
     assert all(seed["budget_kept"] and seed["union"] <= 0.25 for seed in seeds)
 
 
-def test_the_readme_shows_what_else_could_be_shipped() -> None:
-    rows = json.loads((ROOT / "docs" / "results" / "versus" / "demo" / "versus.json").read_text())["rows"]
-    text = " ".join((ROOT / "README.md").read_text().split())
-    times = {}
-    floats = mean(mean(row["accuracies"].values()) for row in rows if row["name"] == "ours")
-    assert f"the same models in float32 ({100 * floats:.1f} %)" in text
-    for name in ("ours_int8", "finetuned"):
-        seeds = [row for row in rows if row["name"] == name]
-        assert len(seeds) == 3
-        assert f"{100 * mean(mean(row['accuracies'].values()) for row in seeds):.1f} %" in text
-        assert f"{mean(row['total_bytes'] for row in seeds) / 1e6:.2f} MB" in text
-        times[name] = mean(latency["median_ms"] for row in seeds for latency in row["latencies"].values())
-    assert f"{times['finetuned'] / times['ours_int8']:.1f} times as long per image" in text
-
-
 def test_the_page_of_the_exact_method_shows_what_was_measured() -> None:
     text = (ROOT / "docs" / "exact.md").read_text()
     results = json.loads((ROOT / "docs" / "results" / "exact" / "study_domains.json").read_text())["results"]
@@ -199,117 +181,6 @@ def test_the_headline_and_the_cost_of_filters_are_those_that_were_measured() -> 
     units = {row["name"]: row["accuracy"] for row in json.loads((folder / "budget_units.json").read_text())["rows"]}
     points = 100 * (units["kernels at equal MACs"] - units["filters"])
     assert f"whole filters were {points:.1f} points less accurate" in (ROOT / "docs" / "budget.md").read_text()
-
-
-def test_the_page_of_alternatives_shows_the_tables_that_the_raw_results_make() -> None:
-    page = versus_page.PAGE.read_text()
-    names = [found[1] for found in versus_page.PLACE.findall(page)]
-    stored = {folder.name for folder in versus_page.RESULTS.iterdir()}
-    assert stored <= set(names) == {*versus_page.EXPECTED, "study_budgets"}
-    assert versus_page.with_tables(page) == page
-    for name in stored:
-        results = versus_page.read_results(name)
-        assert results.failed == {}
-        if title := versus_page.EXPECTED.get(name):
-            assert {row.name for row in results.rows} >= set(ALTERNATIVES)
-            assert all(f"- {problem}: {title}." in page for problem in versus_page.problems(name))
-        assert (versus_page.RESULTS / name / "versus.md").read_text() in page
-        assert f"(results/versus/{name}/versus.svg)" in page
-
-
-def test_what_is_said_of_the_demo_s_alternatives_was_measured() -> None:
-    text = " ".join(versus_page.PAGE.read_text().split())
-    part = text[text.index("- **`finetuned` is not beaten in accuracy.**") : text.index("Not measured here: ours with")]
-    results = versus_page.read_results("demo")
-    table = to_markdown(results)
-    right, size, time = {}, {}, {}
-    for name in results.titles:
-        rows = [row for row in results.rows if row.name == name]
-        right[name] = mean(100 * mean(row.accuracies.values()) for row in rows)
-        size[name] = mean(row.total_bytes for row in rows)
-        time[name] = mean(latency.median_ms for row in rows for latency in row.latencies.values())
-    noise = {name: re.search(rf"\| {name} \| ours_int8: (\S+) points, (.*?) \(± (\S+)\)", table) for name in right}
-    gains = {name: found for name, found in noise.items() if found}
-    assert {name: found[2] for name, found in gains.items()} == {
-        "finetuned": "within the noise",
-        "probe": "better",
-        "pruned": "better",
-        "lora": "within the noise",
-    }
-    ahead = right["finetuned"] - right["ours_int8"]
-    assert f"{ahead:.1f} points more accurate than ours in 8 bits, within the noise of {gains['finetuned'][3]}" in part
-    assert 14.5 < size["finetuned"] / size["ours_int8"] < 15.5  # a fifteenth
-    assert 0.38 < time["ours_int8"] / time["finetuned"] < 0.42  # two fifths
-    pruned, lora = gains["pruned"], gains["lora"]
-    assert f"ours in 8 bits is {pruned[1].lstrip('+')} points more accurate, smaller and faster" in part
-    assert f"The noise is {pruned[3]} points" in part
-    assert f"it is {lora[1].lstrip('+')} points more accurate, but the noise is {lora[3]}." in part
-    assert size["ours"] < size["lora"]
-    assert all(size["ours_int8"] < size[name] and time["ours"] < time[name] for name in ("probe", "pruned", "lora"))
-    assert time["ours_int8"] < time["ours"]
-    assert size["pruned"] < size["ours"] < size["probe"]
-    assert f"ours takes {time['ours_int8'] / time['ours']:.2f} of the time of float32" in part
-
-
-def test_what_is_said_of_the_alternatives_in_nine_domains_was_measured() -> None:
-    text = " ".join(versus_page.PAGE.read_text().split())
-    part = text[text.index("After five epochs of one seed") : text.index("### A larger budget")]
-    rows = {row.name: row for row in versus_page.read_results("study").rows}
-    percents = {name: 100 * row.mean_accuracy for name, row in rows.items()}
-    assert f"than ours, by {percents['finetuned'] - percents['ours']:.1f} points" in part
-    assert f"too**, by {percents['lora'] - percents['ours']:.1f} points" in part
-    less = {name: f"{percents['ours_int8'] - percents[name]:.1f} points less accurate" for name in ("pruned", "probe")}
-    assert f"It is {less['pruned']} than ours in 8 bits, and slower" in part
-    assert f"**`probe`** is {less['probe']} than ours in 8 bits on average, larger and slower" in part
-    assert f"8 bits cost ours {percents['ours'] - percents['ours_int8']:.1f} points" in part
-    eight = rows["ours_int8"]
-    for name in ("finetuned", "lora"):
-        size, time = rows[name].total_bytes / eight.total_bytes, rows[name].milliseconds / eight.milliseconds
-        assert f"{size:.0f} times as many bytes as ours in 8 bits, and {time:.1f} times as long" in part
-    source = "tiny_imagenet"
-    others = {
-        name: 100 * mean(share for domain, share in rows[name].accuracies.items() if domain != source)
-        for name in ("ours", "lora")
-    }
-    assert f"({100 * rows['lora'].accuracies[source]:.1f} %)" in part
-    assert f"({100 * rows['ours'].accuracies[source]:.1f} %)" in part
-    assert f"ours has {others['ours']:.1f} % and LoRA {others['lora']:.1f} % on average" in part
-    assert rows["pruned"].total_bytes < eight.total_bytes
-    assert rows["pruned"].milliseconds > eight.milliseconds
-    probe = rows["probe"]
-    assert probe.total_bytes > eight.total_bytes
-    assert probe.milliseconds > rows["ours"].milliseconds
-    best = rows["probe"].accuracies[source]
-    assert f"twice our accuracy in `{source}`, {100 * best:.1f} %" in part
-    assert best > 1.9 * rows["ours_int8"].accuracies[source]
-    assert best == max(row.accuracies[source] for row in rows.values())
-
-
-def test_the_page_of_alternatives_says_what_is_absent_until_it_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = versus_page.read_results("demo")
-    one = tuple(row for row in results.rows if row.seed == 0 and row.name != "lora")
-    monkeypatch.setattr(versus_page, "RESULTS", tmp_path)
-    (tmp_path / "demo").mkdir()
-    (tmp_path / "demo" / "versus.json").write_text(results.model_copy(update={"rows": one}).model_dump_json())
-    page = versus_page.with_tables(versus_page.PAGE.read_text())
-    assert (
-        "- without lora: the demo domains on a CPU.\n- trained with 1 instead of 3 seeds: the demo domains on a CPU.\n"
-        in page
-    )
-    assert "- not measured yet: the nine domains" in page
-    assert "\nNot measured yet.\n" in page
-    for name in versus_page.EXPECTED:
-        (tmp_path / name).mkdir(exist_ok=True)
-        (tmp_path / name / "versus.json").write_text(results.model_dump_json())
-    page = versus_page.with_tables(page)
-    assert "- trained for 12 instead of 20 epochs: the nine domains" in page  # those of the demo
-    monkeypatch.setattr(versus_page, "EPOCHS", {})
-    complete = versus_page.with_tables(page)
-    assert "results are missing" not in complete
-    assert "Not measured yet" not in complete
-    assert "(results/versus/study/versus.svg)" in complete
 
 
 def test_the_model_file_page_shows_the_sizes_and_speeds_that_were_measured() -> None:
