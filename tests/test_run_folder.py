@@ -49,6 +49,7 @@ def test_the_files_of_a_run_have_the_names_that_users_know(tmp_path: Path) -> No
         "lock": ".lock",
         "best": "best.safetensors",
         "teacher": "teacher",
+        "teachers": "teachers.json",
         "backbone": "backbone.safetensors",
         "log": "log.jsonl",
         "tensorboard": "tensorboard",

@@ -94,7 +94,7 @@ def test_the_backbone_teaches_with_its_own_classifier(folder: RunFolder) -> None
 
 
 def test_a_run_remembers_where_the_backbone_teaches_it(folder: RunFolder) -> None:
-    assert read_reasons(folder) == {}
+    assert read_reasons(folder) is None
     write_json(folder.teachers, {"b": "why"})
     assert read_reasons(folder) == {"b": "why"}
     folder.teachers.write_text("[1")

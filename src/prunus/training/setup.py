@@ -110,13 +110,11 @@ class RecipeTraining:
         """Decide who teaches which domain, or remember it, and say so."""
         assert self.teacher is not None
         check_teacher(self.teacher.net, net)
-        reasons = {}
-        if self.processes.is_first:
-            sizes = {domain.name: len(domain.train) for domain in data}
-            reasons = read_reasons(self.folder) if start else backbone_teaches(self.teacher, self.recipe, sizes)
-            if start is None:
-                write_json(self.folder.teachers, reasons)
-        reasons = self.processes.agree(reasons)
+        reasons = read_reasons(self.folder) if start and self.processes.is_first else None
+        if reasons is None and self.processes.is_first:
+            reasons = backbone_teaches(self.teacher, self.recipe, {domain.name: len(domain.train) for domain in data})
+            write_json(self.folder.teachers, reasons)
+        reasons = self.processes.agree(reasons) or {}
         for name, why in reasons.items():
             self.observer.noted(f"the unchanged backbone with a linear classifier teaches domain {name!r}: {why}")
         return make_teacher(self.teacher, reasons)

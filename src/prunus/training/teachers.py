@@ -64,10 +64,10 @@ def make_teacher(run: TeachingRun, reasons: Reasons) -> Teacher:
     return Teacher(run.net, {name: classifiers[name].to(run.net.device).logits for name in reasons})
 
 
-def read_reasons(folder: RunFolder) -> Reasons:
-    """Read in which domains the backbone teaches a run that has begun; in none, before there was such a file."""
+def read_reasons(folder: RunFolder) -> Reasons | None:
+    """Read in which domains the backbone teaches a run that has begun; None if the run does not know."""
     if not folder.teachers.exists():
-        return {}
+        return None
     try:
         content = json.loads(folder.teachers.read_bytes())
         return {str(name): str(reason) for name, reason in content.items()}
