@@ -138,6 +138,9 @@ def test_what_is_said_of_a_larger_budget_in_nine_domains_was_measured() -> None:
     assert f"LoRA takes {_times(lora, half)}" in part
     gained = percents["ours_int8-0.5"] - percents["ours_int8"]
     assert f"is worth {gained:.1f} points in 8 bits. It takes {_times(half, quarter)}" in part
+    most = rows["ours_int8-0.75"]
+    assert percents[most.name] < percents[half.name]
+    assert f"nothing more: {percents[most.name]:.1f} %, in {most.total_bytes / 1e6:.1f} MB" in part
     for page in ("README.md", "docs/exact.md"):
         written = " ".join((ROOT / page).read_text().split())
         assert all(points in written[written.index("With a ninth domain") :] for points in behind.values())
