@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from prunus.extending.learning import outdone
+from prunus.extending.learning import _taught, outdone
+from prunus.recipes import with_absolute_paths
 from prunus.run_folder import ENDING, DomainEnding, Ending, RunFolder
+from tests.makers.tiny_training import tiny_recipe
 
 
 def ending(reached: float | None, frozen: float | None) -> Ending:
@@ -22,3 +24,11 @@ def test_a_teacher_is_left_out_if_frozen_features_classify_better(
     assert outdone(tmp_path) is None  # nothing is trained yet
     RunFolder(tmp_path).ending.write_bytes(ENDING.dump_json(ending(reached, frozen)))
     assert (outdone(tmp_path) is not None) == is_left_out
+
+
+def test_a_teacher_is_named_as_a_run_stores_it_so_that_the_run_can_be_continued(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for folder in (tmp_path / "x" / ".." / "real", tmp_path / "link"):
+        taught = _taught(tiny_recipe(), folder)
+        assert taught.teacher == with_absolute_paths(taught, tmp_path).teacher

@@ -72,6 +72,10 @@ def test_a_source_is_taught_by_the_backbone_and_a_continued_run_keeps_its_teache
     assert read_reasons(folder) == {"one": said.partition(": ")[2]}
     whole, continued = (read_checkpoint(RunFolder(tmp_path / name).checkpoint) for name in ("whole", "stopped"))
     assert [name for name, tensor in whole.tensors.items() if not torch.equal(tensor, continued.tensors[name])] == []
+    domains = tuple(domain.model_copy(update={"source": False}) for domain in recipe.domains)
+    start_run(recipe.model_copy(update={"domains": domains}), tmp_path / "other", device="cpu", use_cache=False)
+    other = read_checkpoint(RunFolder(tmp_path / "other").checkpoint)  # taught by fine-tuned networks alone
+    assert any(not torch.equal(tensor, other.tensors[name]) for name, tensor in whole.tensors.items())
 
 
 def _train(recipe: Recipe, out: Path, rank: int) -> Results:
